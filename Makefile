@@ -1,0 +1,49 @@
+# Every target sets up what it needs: a fresh clone may start with any of them.
+
+INSTALLED := .venv/.installed
+JAVA      := JAVA_HOME=$$(sh scripts/java.sh) && export JAVA_HOME &&
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test test-all bench lint format lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+setup: java $(INSTALLED) ## Find or install Java, and make .venv with all that is needed
+
+java:
+	@sh scripts/java.sh > /dev/null
+
+$(INSTALLED): pyproject.toml requirements.lock
+	@sh scripts/setup.sh
+	@touch $@
+
+demo: setup ## Run the demonstration
+	@$(JAVA) .venv/bin/watersmeet demo
+
+test: setup ## Run the tests, all but the slow ones
+	@$(JAVA) .venv/bin/python -m pytest -m "not slow"
+
+test-all: setup ## Run all tests
+	@$(JAVA) .venv/bin/python -m pytest
+
+bench: setup ## Run the benchmarks
+	@$(JAVA) .venv/bin/watersmeet bench
+
+lint: $(INSTALLED) ## Check style, types and layers
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	.venv/bin/lint-imports --no-logo
+
+format: $(INSTALLED) ## Format the code and fix what can be fixed
+	.venv/bin/ruff check --fix-only
+	.venv/bin/ruff format
+
+lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml
+	@sh scripts/lock.sh
+
+clean: ## Remove .venv, caches and outputs
+	rm -rf .venv build dist out artifacts derby.log metastore_db spark-warehouse
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,34 @@
+"""Continuous multi-way joins on Apache Spark: exact results inside a fixed memory budget, adapting while they run.
+
+The public names are loaded when they are first used: Spark's workers import this package for every query, and need
+only the kernels.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from watersmeet import testing
+    from watersmeet.api.flow import Flow
+    from watersmeet.api.query import Query
+    from watersmeet.api.relation import Relation
+    from watersmeet.api.writer import StreamWriter
+    from watersmeet.model.errors import WatersmeetError
+
+__all__ = ["Flow", "Query", "Relation", "StreamWriter", "WatersmeetError", "testing"]
+
+_HOMES = {
+    "Flow": "watersmeet.api.flow",
+    "Query": "watersmeet.api.query",
+    "Relation": "watersmeet.api.relation",
+    "StreamWriter": "watersmeet.api.writer",
+    "WatersmeetError": "watersmeet.model.errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "testing":
+        return import_module("watersmeet.testing")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'watersmeet' has no attribute {name!r}")

@@ -1,0 +1,156 @@
+"""Options of a query: names, values and defaults, checked when they are set or at the latest before anything runs."""
+
+import re
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+import msgspec
+
+from watersmeet.model.errors import OptionError, nearest
+from watersmeet.state.groups import MAX_GROUPS
+
+SpillStrategy = Literal[
+    "adaptive", "global-output-with-penalty", "global-output", "local-output", "bottom-up", "lru", "random"
+]
+DEFAULT_GROUPS = 300
+MAX_SITES = 4096
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"(\d+)\s*([bkmgt]?)b?", re.IGNORECASE)
+
+# The options Spark's own batch sinks take; those of other formats are passed on unseen.
+_FILES = {
+    "path",
+    "compression",
+    "timeZone",
+    "dateFormat",
+    "timestampFormat",
+    "timestampNTZFormat",
+    "encoding",
+    "lineSep",
+}
+SINK_OPTIONS: dict[str, set[str]] = {
+    "parquet": _FILES | {"mergeSchema", "parquet.block.size", "parquet.page.size", "maxRecordsPerFile"},
+    "orc": _FILES | {"orc.compress", "maxRecordsPerFile"},
+    "json": _FILES | {"ignoreNullFields", "maxRecordsPerFile"},
+    "csv": _FILES
+    | {"sep", "delimiter", "quote", "escape", "header", "nullValue", "emptyValue", "quoteAll", "maxRecordsPerFile"}
+    | {"ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "escapeQuotes", "charToEscapeQuoteEscaping"},
+    "text": _FILES | {"maxRecordsPerFile"},
+    "noop": set(),
+    "memory": set(),
+    "console": {"numRows", "truncate"},
+    "function": set(),
+}
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What a query is run with. Sizes are in bytes."""
+
+    checkpoint_location: str | None = None
+    memory_budget_bytes: int | None = None
+    spill_strategy: SpillStrategy = "adaptive"
+    spill_fraction: float = 0.3
+    partition_groups: int | None = None
+    sites: int | None = None
+    retained_versions: int = 10
+
+
+def parse(options: Mapping[str, object], sink: str) -> tuple[Options, dict[str, str]]:
+    """Tell our options from the sink's, refusing what neither knows.
+
+    >>> ours, theirs = parse({"memoryBudget": "64m", "compression": "zstd"}, "parquet")
+    >>> ours.memory_budget_bytes, theirs
+    (67108864, {'compression': 'zstd'})
+    >>> parse({"memoryBudgt": "64m"}, "parquet")
+    Traceback (most recent call last):
+    watersmeet.model.errors.OptionError: [OptionError] option memoryBudgt is not known: neither Watersmeet nor the \
+parquet sink has it. To fix it, did you mean 'memoryBudget'?.
+    """
+    known = {name.lower(): name for name in _OURS}
+    ours: dict[str, object] = {}
+    theirs: dict[str, str] = {}
+    for name, value in options.items():
+        if name.lower() in known:
+            field, read = _OURS[known[name.lower()]]
+            ours[field] = read(known[name.lower()], value)
+        else:
+            theirs[_sink_option(name, sink)] = _text(value)
+    return Options(**ours), theirs  # type: ignore[arg-type]
+
+
+def _sink_option(name: str, sink: str) -> str:
+    allowed = SINK_OPTIONS.get(sink)
+    if allowed is None:
+        if not nearest(name, _OURS).startswith("did you mean"):
+            return name
+    elif name.lower() in {option.lower() for option in allowed}:
+        return name
+    raise OptionError(
+        f"option {name} is not known",
+        why=f"neither Watersmeet nor the {sink} sink has it",
+        how=nearest(name, [*_OURS, *sorted(allowed or ())]),
+    )
+
+
+def _bytes(name: str, value: object) -> int:
+    found = _SIZE.fullmatch(_text(value).strip())
+    if found is None or int(found[1]) == 0:
+        raise _bad(name, value, "a size", "64m (units: k, m, g, t)")
+    return int(found[1]) * _UNITS[found[2].lower()]
+
+
+def _fraction(name: str, value: object) -> float:
+    try:
+        number = float(_text(value))
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= 1:
+        raise _bad(name, value, "a number above 0 and at most 1", "0.3")
+    return number
+
+
+def _whole(most: int, example: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def read(name: str, value: object) -> int:
+        text = _text(value).strip()
+        if not text.isdigit() or not 1 <= int(text) <= most:
+            raise _bad(name, value, f"a whole number from 1 to {most}", example)
+        return int(text)
+
+    return read
+
+
+def _strategy(name: str, value: object) -> str:
+    text = _text(value).strip().lower()
+    if text not in get_args(SpillStrategy):
+        raise OptionError(
+            f"{name} is {value!r}",
+            why="there is no such strategy",
+            how=f"{nearest(text, get_args(SpillStrategy))} (known: {', '.join(get_args(SpillStrategy))})",
+        )
+    return text
+
+
+def _location(name: str, value: object) -> str:
+    text = _text(value).strip()
+    if not text:
+        raise _bad(name, value, "a path or URL", "checkpoints/orders")
+    return text
+
+
+def _bad(name: str, value: object, wanted: str, example: str) -> OptionError:
+    return OptionError(f"{name} is {value!r}", why=f"it must be {wanted}", how=f"write for example {example}")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_OURS = {
+    "checkpointLocation": ("checkpoint_location", _location),
+    "memoryBudget": ("memory_budget_bytes", _bytes),
+    "spillStrategy": ("spill_strategy", _strategy),
+    "spillFraction": ("spill_fraction", _fraction),
+    "partitionGroups": ("partition_groups", _whole(MAX_GROUPS, "300")),
+    "sites": ("sites", _whole(MAX_SITES, "4")),
+    "retainedVersions": ("retained_versions", _whole(100_000, "10")),
+}

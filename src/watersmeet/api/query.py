@@ -1,0 +1,104 @@
+"""`Query`: the handle of a running query, with Spark's names and a few of our own."""
+
+from pyspark.sql import DataFrame
+
+from watersmeet.engine.run import Run
+from watersmeet.engine.types import spark_schema
+from watersmeet.planning.describe import explain
+from watersmeet.state.events import Event
+
+Progress = dict[str, object]
+
+
+class Query:
+    """A running query, as `StreamWriter.start` gives it."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def id(self) -> str:
+        """The query's id, the same after every restart from its checkpoint."""
+        return str(self._run.query.id)
+
+    @property
+    def runId(self) -> str:
+        """The id of this run of the query."""
+        return str(self._run.query.runId)
+
+    @property
+    def name(self) -> str | None:
+        """The name given with ``queryName``."""
+        return self._run.query.name
+
+    @property
+    def isActive(self) -> bool:
+        """Whether it still runs."""
+        return self._run.is_active
+
+    @property
+    def status(self) -> Progress:
+        """What Spark is doing for it just now."""
+        return dict(self._run.query.status)
+
+    @property
+    def lastProgress(self) -> Progress | None:
+        """The last epoch's progress: Spark's keys, and ours under ``customMetrics``."""
+        reports = self.recentProgress
+        return reports[-1] if reports else None
+
+    @property
+    def recentProgress(self) -> list[Progress]:
+        """The progress of the last epochs."""
+        return self._run.progress()
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:
+        """Wait for the end, at most ``timeout`` seconds; raises what the query failed with.
+
+        With a timeout it tells whether the query has ended. With ``availableNow`` the results are then complete.
+        """
+        ended = self._run.wait(timeout)
+        failure = self._run.failure() if ended else None
+        if failure is not None:
+            raise failure
+        return ended if timeout is not None else None
+
+    def processAllAvailable(self) -> None:
+        """Wait until all input that is there now has been joined and given to the sink."""
+        try:
+            self._run.query.processAllAvailable()
+        except Exception as error:
+            raise self._run.failure() or error from error
+
+    def stop(self) -> None:
+        """Stop; what the current epoch has not committed is done again after a restart."""
+        self._run.query.stop()
+        self._run.wait(None)
+
+    def exception(self) -> Exception | None:
+        """What the query failed with, or None."""
+        return self._run.failure()
+
+    def cleanup(self) -> None:
+        """Produce all missing results now; there are none while all state takes part at run time."""
+        if self._run.query.isActive:
+            self.processAllAvailable()
+
+    def explain(self) -> None:
+        """Print the plan: operators, keys, groups and sites."""
+        print(self.plan)  # noqa: T201 -- that is what it is for
+
+    @property
+    def plan(self) -> str:
+        """The plan as text."""
+        manifest = self._run.manifest
+        return explain(self._run.start.topology.plan, manifest.groups, manifest.sites)
+
+    def state(self) -> DataFrame:
+        """The state by operator and partition group, as of the last committed epoch."""
+        table = self._run.state()
+        return self._run.start.session.createDataFrame(table, spark_schema(table.schema))
+
+    def events(self) -> list[Event]:
+        """The adaptations so far: what changed, when, and why."""
+        return self._run.events()

@@ -1,0 +1,179 @@
+"""`StreamWriter`: Spark's verbs for where results go and how the query runs."""
+
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Self
+
+from pyspark.sql import DataFrame
+
+from watersmeet.api.options import DEFAULT_GROUPS, Options, parse
+from watersmeet.api.query import Query
+from watersmeet.engine.checkpoint import Expectation
+from watersmeet.engine.run import Start, start_run
+from watersmeet.engine.session import default_sites
+from watersmeet.engine.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink
+from watersmeet.engine.topology import Topology
+from watersmeet.engine.types import spark_schema
+from watersmeet.model.errors import OptionError, UnsupportedError
+from watersmeet.planning.describe import fingerprint
+
+if TYPE_CHECKING:
+    from watersmeet.api.flow import Flow
+    from watersmeet.api.relation import Relation
+
+_TEMPORARY = ("memory", "console", "noop", "function")
+
+
+class StreamWriter:
+    """Collects the sink, the options and the trigger of a query, and starts it.
+
+    >>> import watersmeet as wm
+    >>> flow = wm.Flow(spark)
+    >>> rates = spark.readStream.format("rate").load()
+    >>> a, b = (flow.stream(name, rates) for name in "AB")
+    >>> writer = a.join(b, on="A.value = B.value").writeStream
+    >>> writer.format("parquet").option("path", "out").start()
+    Traceback (most recent call last):
+    watersmeet.model.errors.OptionError: ...checkpointLocation is missing...
+    """
+
+    def __init__(self, flow: "Flow", relation: "Relation") -> None:
+        self._flow, self._relation = flow, relation
+        self._format = "parquet"
+        self._function: Callable[[DataFrame, int], object] | None = None
+        self._options: dict[str, object] = {}
+        self._partition_by: tuple[str, ...] = ()
+        self._trigger: Mapping[str, object] = {"processingTime": "0 seconds"}
+        self._name: str | None = None
+
+    def format(self, source: str) -> Self:
+        """Choose any of Spark's batch sinks, or ``memory``."""
+        self._format, self._function = source.lower(), None
+        return self
+
+    def foreachBatch(self, func: Callable[[DataFrame, int], object]) -> Self:
+        """Give every epoch's rows and id to a function; after a crash the same id may come again with the same rows."""
+        if not callable(func):
+            raise OptionError("foreachBatch was given no function", why=f"{func!r} cannot be called", how="give one")
+        self._format, self._function = "function", func
+        return self
+
+    def option(self, key: str, value: object) -> Self:
+        """Set an option of Watersmeet's or of the sink's; names are those of the reference, in any case."""
+        self._options = {name: old for name, old in self._options.items() if name.lower() != key.lower()}
+        self._options[key] = value
+        return self
+
+    def options(self, **options: object) -> Self:
+        """Set several options."""
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def outputMode(self, outputMode: str) -> Self:
+        """Only ``append``: a result, once given, is final."""
+        if outputMode.lower() != "append":
+            raise UnsupportedError(
+                f"outputMode is {outputMode!r}", why="results of a join are only ever added", how="use 'append'"
+            )
+        return self
+
+    def partitionBy(self, *cols: str) -> Self:
+        """Lay files out in folders by some columns."""
+        self._partition_by = cols
+        return self
+
+    def queryName(self, queryName: str) -> Self:
+        """Name the query; the name of the table where the sink is ``memory``."""
+        self._name = queryName
+        return self
+
+    def trigger(
+        self,
+        *,
+        processingTime: str | None = None,
+        availableNow: bool | None = None,
+        once: bool | None = None,
+    ) -> Self:
+        """Say when epochs begin: at an interval, or as long as there is input now."""
+        given = {"processingTime": processingTime, "availableNow": availableNow or once}
+        chosen = {name: value for name, value in given.items() if value}
+        if len(chosen) != 1:
+            raise OptionError(
+                f"trigger was given {', '.join(chosen) or 'nothing'}",
+                why="a query has exactly one trigger",
+                how='write .trigger(availableNow=True) or .trigger(processingTime="1 second")',
+            )
+        self._trigger = chosen
+        return self
+
+    def start(self, path: str | None = None) -> Query:
+        """Check everything, then start; the query runs until it is stopped, fails or has consumed what there was."""
+        if path is not None:
+            self.option("path", path)
+        options, sink_options = parse(self._options, self._format)
+        plan = self._relation.plan()
+        topology = Topology(plan)
+        session = self._flow.spark
+        empty = self._relation.shape.apply(session.createDataFrame([], spark_schema(topology.row_schema())))
+        sink = self._sink(sink_options, empty)
+        expected = Expectation(
+            query_id=str(uuid.uuid4()),
+            plan=fingerprint(plan),
+            operators=tuple(operator.id for operator in plan.operators),
+            groups=options.partition_groups,
+            default_groups=DEFAULT_GROUPS,
+            sites=options.sites or default_sites(session),
+        )
+        start = Start(
+            session=session,
+            topology=topology,
+            frames=self._flow.frames,
+            shape=self._relation.shape,
+            sink=sink,
+            location=self._location(options),
+            expected=expected,
+            retained_versions=options.retained_versions,
+            trigger=self._trigger,
+            name=self._name,
+        )
+        return Query(start_run(start))
+
+    def _sink(self, options: Mapping[str, str], empty: DataFrame) -> Sink:
+        if self._function is not None:
+            return FunctionSink(self._function)
+        if self._format in FILE_FORMATS:
+            path = {name.lower(): value for name, value in options.items()}.get("path")
+            if not path:
+                raise OptionError(
+                    "option path is missing",
+                    why=f"the {self._format} sink writes files",
+                    how='write .option("path", "out") or .start("out")',
+                )
+            rest = {name: value for name, value in options.items() if name.lower() != "path"}
+            return FileSink(self._format, path, rest, self._partition_by)
+        if self._format == "memory":
+            return self._memory(empty)
+        return FormatSink(self._format, options, self._name or "watersmeet", self._partition_by)
+
+    def _memory(self, empty: DataFrame) -> MemorySink:
+        if not self._name:
+            raise OptionError("the memory sink has no name", why="its rows become a table", how='write .queryName("t")')
+        sink = MemorySink(self._flow.spark, self._name)
+        sink.start(empty)
+        return sink
+
+    def _location(self, options: Options) -> str:
+        if options.checkpoint_location:
+            return options.checkpoint_location
+        default = self._flow.spark.conf.get("spark.sql.streaming.checkpointLocation", None)
+        if default:
+            return f"{default.rstrip('/')}/{self._name or uuid.uuid4()}"
+        if self._format in _TEMPORARY:
+            return tempfile.mkdtemp(prefix="watersmeet-")
+        raise OptionError(
+            "option checkpointLocation is missing",
+            why=f"without it a query to {self._format} could not go on after a restart",
+            how='write .option("checkpointLocation", "checkpoints/name")',
+        )

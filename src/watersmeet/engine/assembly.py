@@ -1,0 +1,69 @@
+"""From a manifest and a topology to what the site tasks of an epoch are told."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from watersmeet.adapt import merging
+from watersmeet.engine.crash import CrashPlan
+from watersmeet.engine.spec import LevelSpec, MergeOrder, OperatorSpec, SiteSlice
+from watersmeet.engine.topology import Topology
+from watersmeet.model.ids import EpochId, SiteId
+from watersmeet.state.groups import groups_at, to_ranges
+from watersmeet.state.manifest import Manifest
+from watersmeet.storage.base import Storage
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """What does not change between epochs."""
+
+    topology: Topology
+    storage: Storage
+    driver: str
+    crash: CrashPlan | None = None
+    forget_pairs: bool = False
+
+    def levels(self, manifest: Manifest, keys: Sequence[int]) -> list[LevelSpec]:
+        """The specifications of all levels for the epoch that reads this manifest."""
+        return [self._level(level, manifest, keys) for level in range(self.topology.depth)]
+
+    def _level(self, level: int, manifest: Manifest, keys: Sequence[int]) -> LevelSpec:
+        operators = self.topology.operators(level)
+        return LevelSpec(
+            driver=self.driver,
+            epoch=EpochId(manifest.version),
+            level=level,
+            groups=manifest.groups,
+            storage=self.storage,
+            incoming=self.topology.incoming(level),
+            inputs=self.topology.specs,
+            operators=operators,
+            outgoing=self.topology.outgoing(level),
+            output=self.topology.output_schema(level),
+            sites={SiteId(n): site_slice(manifest, operators, SiteId(n), key) for n, key in enumerate(keys)},
+            crash=self.crash,
+            forget_pairs=self.forget_pairs,
+        )
+
+
+def site_slice(manifest: Manifest, operators: Sequence[OperatorSpec], site: SiteId, key: int) -> SiteSlice:
+    """What one site needs to know of the manifest for some operators."""
+    live = {operator.id: tuple(manifest.live(operator.id, site)) for operator in operators}
+    merges = [order for operator in operators for order in _merges(manifest, operator, site)]
+    return SiteSlice(key, live, tuple(merges))
+
+
+def routing_keys(manifest: Manifest, keys: Sequence[int]) -> Mapping[str, tuple[int, ...]]:
+    """Every operator's routing table in terms of site keys."""
+    return {name: tuple(keys[site] for site in state.routing) for name, state in manifest.operators.items()}
+
+
+def _merges(manifest: Manifest, operator: OperatorSpec, site: SiteId) -> list[MergeOrder]:
+    local = to_ranges(groups_at(manifest.operators[operator.id].routing, site))
+    orders = []
+    for source in operator.inputs:
+        live = {run.id: (run, part) for run, part in manifest.live(operator.id, site) if run.input == source.name}
+        chosen = merging.choose([run for run, _ in live.values()])
+        if chosen:
+            orders.append(MergeOrder(operator.id, source.name, tuple(live[run.id] for run in chosen), local))
+    return orders

@@ -1,0 +1,162 @@
+"""The dataflow of a query on Spark: one union of all streams going in, one stage per level of the plan.
+
+    union of the streams (tag, hash, slots)              in the streaming plan: filters, projections and hashes
+      -> site -> exchange -> [anchor] -> site tasks      level 0
+      -> hash, site -> exchange -> [anchor] -> tasks     level 1, ...
+      -> filters -> rows (a struct column per stream)    to the sink
+
+The *anchor* makes sites sticky: a tiny cached DataFrame with one row per site. Joined as the left child of a merge
+join, its cached blocks give every site's task its preferred executor. Its rows are otherwise of no use, so the join is
+a right outer join, which streams the delta through.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from watersmeet.engine.layout import HASH, RUN, SITE, TAG, Layout, slot_name
+from watersmeet.engine.site_task import SiteTask
+from watersmeet.engine.spec import LevelSpec
+from watersmeet.engine.split import hash_of, joins_something, site_of
+from watersmeet.engine.topology import Topology
+from watersmeet.engine.types import spark_schema, spark_type
+from watersmeet.model.ids import SiteId
+from watersmeet.model.plan import Column, Input, Operator
+
+
+def tagged_union(topology: Topology, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """All streams as one, each row with its tag, the hash of its key and its columns in slots."""
+    layout = topology.incoming(0)
+    parts = [_tagged(topology, layout, tag, source, frames) for tag, source in topology.stream_tags().items()]
+    union = parts[0]
+    for part in parts[1:]:
+        union = union.union(part)
+    return union
+
+
+def make_anchor(spark: SparkSession, keys: Sequence[int]) -> DataFrame:
+    """One cached row per site, in the site's own partition."""
+    anchor = spark.createDataFrame([(key,) for key in keys], f"{SITE} int").repartition(len(keys), SITE).persist()
+    anchor.count()
+    return anchor
+
+
+def run_level(anchor: DataFrame, delta: DataFrame, spec: LevelSpec) -> DataFrame:
+    """Bring every row to its site and run the site tasks of one level."""
+    routed = delta.repartition(len(spec.sites), SITE)
+    placed = anchor.hint("merge").join(routed, SITE, "right").drop(SITE)
+    return placed.mapInArrow(_site_tasks(spec), spark_schema(spec.output))
+
+
+def first_delta(union: DataFrame, topology: Topology, routing: Mapping[str, Sequence[int]], groups: int) -> DataFrame:
+    """The rows of a batch, each with its site at the operator that joins it."""
+    tables = {tag: routing[topology.inputs[tag][0].id] for tag in topology.stream_tags()}
+    return union.withColumn(SITE, site_of(tables, groups))
+
+
+def next_delta(
+    produced: DataFrame, topology: Topology, level: int, routing: Mapping[str, Sequence[int]], groups: int
+) -> DataFrame:
+    """What a level produced, filtered, with hash and site at the next level; pointers keep their site."""
+    fed = topology.fed_by_level(level - 1)
+    below, above = topology.outgoing(level - 1), topology.incoming(level)
+    if below is None:
+        raise ValueError(level)
+    rows = produced.select("*", *_structs(below))
+    kept = rows.where(F.col(RUN).isNotNull() | _by_tag({tag: _passes(*pair) for tag, pair in fed.items()}))
+    hashed = kept.select(
+        TAG,
+        RUN,
+        F.when(F.col(RUN).isNull(), _by_tag({tag: hash_of(source.keys) for tag, (_, source) in fed.items()})).alias(
+            HASH
+        ),
+        F.col(SITE),
+        *_slots(above, {tag: source for tag, (_, source) in fed.items()}),
+    )
+    tables = {tag: routing[topology.inputs[tag][0].id] for tag in fed}
+    return hashed.withColumn(SITE, F.coalesce(F.col(SITE), site_of(tables, groups)))
+
+
+def finish(rows: DataFrame, operator: Operator) -> DataFrame:
+    """The query's rows: what the root produced and its filters let pass."""
+    for condition in operator.filters:
+        rows = rows.where(condition)
+    return rows
+
+
+def _site_tasks(spec: LevelSpec):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def site_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        if context is None:
+            raise RuntimeError("a site task runs outside Spark")
+        yield from SiteTask(spec, SiteId(context.partitionId())).run(batches)
+
+    return site_task
+
+
+def _tagged(topology: Topology, layout: Layout, tag: int, source: Input, frames: Mapping[str, DataFrame]) -> DataFrame:
+    frame = frames[source.name].alias(source.name)
+    for condition in topology.plan.stream(source.name).filters:
+        frame = frame.where(condition)
+    frame = frame.where(joins_something(source.keys))
+    return frame.select(F.lit(tag).alias(TAG), hash_of(source.keys).alias(HASH), *_slots(layout, {tag: source}))
+
+
+def _slots(layout: Layout, sources: Mapping[int, Input]) -> list[SparkColumn]:
+    """Every slot of a layout, filled for the rows of some tags."""
+    filled: dict[int, dict[int, SparkColumn]] = {}
+    for tag, source in sources.items():
+        for column, slot in layout.columns[tag]:
+            filled.setdefault(slot, {})[tag] = _value(column, source)
+    columns = []
+    for slot, kind in enumerate(layout.slots):
+        value = _by_tag(filled[slot]) if slot in filled else F.lit(None)
+        columns.append((value if slot in filled else value.cast(spark_type(kind))).alias(slot_name(slot)))
+    return columns
+
+
+def _value(column: Column, source: Input) -> SparkColumn:
+    computed = next((key.sql for key in source.keys if key.column == column), None)
+    if column.field.startswith("#") and computed is not None:
+        return F.expr(computed)
+    return F.col(f"{quoted(column.stream)}.{quoted(column.field)}")
+
+
+def quoted(name: str) -> str:
+    """A name as Spark SQL quotes it.
+
+    >>> quoted("odd`name")
+    '`odd``name`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _structs(layout: Layout) -> list[SparkColumn]:
+    """The streams' columns under their own names, for the expressions of filters and keys."""
+    by_stream: dict[str, list[SparkColumn]] = {}
+    for columns in layout.columns.values():
+        for column, slot in columns:
+            by_stream.setdefault(column.stream, []).append(F.col(slot_name(slot)).alias(column.field))
+    return [F.struct(*fields).alias(stream) for stream, fields in by_stream.items()]
+
+
+def _passes(operator: Operator, source: Input) -> SparkColumn:
+    condition = joins_something(source.keys)
+    for text in operator.filters:
+        condition = condition & F.expr(text)
+    return condition
+
+
+def _by_tag(cases: Mapping[int, SparkColumn]) -> SparkColumn:
+    """The expression of a row's own tag."""
+    (first, value), *rest = cases.items()
+    if not rest:
+        return value
+    chosen = F.when(F.col(TAG) == first, value)
+    for tag, other in rest:
+        chosen = chosen.when(F.col(TAG) == tag, other)
+    return chosen

@@ -1,0 +1,68 @@
+"""The user's session: read, never changed, except for one thing that only adds what would otherwise fail."""
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from watersmeet.model.errors import WorkerError
+
+DEFAULT_SITES = 4
+
+# What one epoch's job needs, set on the session Spark clones for the stream, never on the user's: adaptive execution
+# would plan each level by itself, and a merge join must not keep a whole delta on the heap.
+STREAM_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.sortMergeJoinExec.buffer.in.memory.threshold": "4096",
+}
+
+
+def prepare_stream_session(session: SparkSession) -> None:
+    """Set what our jobs need on the stream's own session."""
+    for name, value in STREAM_SETTINGS.items():
+        session.conf.set(name, value)
+
+
+def default_sites(spark: SparkSession) -> int:
+    """As many sites as the session runs tasks at once."""
+    context = getattr(spark, "_sc", None)
+    parallelism = context.defaultParallelism if context else spark.conf.get("spark.default.parallelism", None)
+    return max(1, int(parallelism or DEFAULT_SITES))
+
+
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Whether names that differ in case only are different."""
+    return str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
+def use_this_python(spark: SparkSession) -> None:
+    """Let workers on this machine run the driver's Python, unless the user chose one.
+
+    Spark starts ``python3`` from the PATH where neither ``PYSPARK_PYTHON`` nor a setting names an interpreter, and
+    that one often lacks the packages of the driver's virtual environment.
+    """
+    context = getattr(spark, "_sc", None)
+    local = context is not None and str(context.master).startswith("local")
+    chosen = os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None)
+    if context is not None and local and not chosen:
+        context.pythonExec = sys.executable
+
+
+def check_workers(spark: SparkSession) -> None:
+    """Refuse a session whose workers cannot import what site tasks need."""
+    try:
+        spark.range(1, numPartitions=1).mapInArrow(_import_task, "id long").collect()
+    except Exception as error:
+        if "ModuleNotFoundError" not in str(error) and "ImportError" not in str(error):
+            raise
+        raise WorkerError(
+            "Spark's Python workers cannot import watersmeet",
+            why=f"they run another Python than the driver's, {sys.version.split()[0]}",
+            how="install watersmeet where they run and set PYSPARK_PYTHON to that interpreter before Spark starts",
+        ) from error
+
+
+def _import_task(batches):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    import watersmeet.engine.site_task  # noqa: F401, PLC0415
+
+    yield from batches

@@ -1,0 +1,109 @@
+"""Where results go, an epoch at a time.
+
+A sink is given an epoch's rows together with the epoch's id, possibly more than once with the same id: after a crash
+the epoch is replayed with the same result. What each sink makes of that:
+
+- **files** (parquet, orc, json, csv, text, avro): the names of an epoch's files start with ``epoch-<id>``; a replay
+  first deletes those that are there. Readers of the folder see every result once.
+- **a function**: gets the same id again, and can skip or replace.
+- **memory**: a replay replaces the epoch's rows; for tests and exploring.
+- **delta**: written under the id as transaction version, which Delta applies once.
+- **anything else** Spark can write to gets each epoch appended: at least once.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from watersmeet.model.errors import OptionError
+from watersmeet.model.ids import EpochId
+from watersmeet.storage.open import open_storage
+
+FILE_FORMATS = ("parquet", "orc", "json", "csv", "text", "avro")
+MEMORY_LIMIT_ROWS = 20_000_000
+
+
+class Sink(Protocol):
+    """Takes the rows of an epoch; idempotent in the epoch's id as far as the target can be."""
+
+    def write(self, rows: DataFrame, epoch: EpochId) -> None:
+        """Consume an epoch's rows."""
+
+
+@dataclass(frozen=True)
+class FileSink:
+    """Files in one folder, or in folders of partition columns."""
+
+    format: str
+    path: str
+    options: Mapping[str, str]
+    partition_by: tuple[str, ...] = ()
+
+    def write(self, rows: DataFrame, epoch: EpochId) -> None:
+        """Replace the epoch's files."""
+        prefix = f"epoch-{epoch:012d}"
+        folder = open_storage(self.path)
+        folder.delete(path for path in folder.list("") if path.rsplit("/", 1)[-1].startswith(prefix))
+        writer = rows.write.format(self.format).mode("append").options(**self.options)
+        writer = writer.option("mapreduce.output.basename", prefix)
+        (writer.partitionBy(*self.partition_by) if self.partition_by else writer).save(self.path)
+
+
+@dataclass(frozen=True)
+class FunctionSink:
+    """A function of the user's."""
+
+    function: Callable[[DataFrame, int], object]
+
+    def write(self, rows: DataFrame, epoch: EpochId) -> None:
+        """Hand the epoch over."""
+        self.function(rows, epoch)
+
+
+@dataclass
+class MemorySink:
+    """A temporary view of the user's session that holds all results so far."""
+
+    session: SparkSession
+    name: str
+    _epochs: dict[EpochId, pa.Table] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def start(self, schema: DataFrame) -> None:
+        """Make the view exist before there are results."""
+        schema.limit(0).createOrReplaceTempView(self.name)
+
+    def write(self, rows: DataFrame, epoch: EpochId) -> None:
+        """Add the epoch's rows to the view."""
+        with self._lock:
+            self._epochs[epoch] = rows.toArrow()
+            total = sum(table.num_rows for table in self._epochs.values())
+            if total > MEMORY_LIMIT_ROWS:
+                raise OptionError(
+                    f"the memory table {self.name} would hold {total} rows",
+                    why=f"it keeps them in the driver, at most {MEMORY_LIMIT_ROWS}",
+                    how="write to files instead, as .format('parquet').option('path', ...)",
+                )
+            table = pa.concat_tables(self._epochs.values())
+            self.session.createDataFrame(table, rows.schema).createOrReplaceTempView(self.name)
+
+
+@dataclass(frozen=True)
+class FormatSink:
+    """Any other batch sink of Spark's."""
+
+    format: str
+    options: Mapping[str, str]
+    query_id: str
+    partition_by: tuple[str, ...] = ()
+
+    def write(self, rows: DataFrame, epoch: EpochId) -> None:
+        """Append the epoch."""
+        writer = rows.write.format(self.format).mode("append").options(**self.options)
+        if self.format == "delta":
+            writer = writer.option("txnAppId", self.query_id).option("txnVersion", str(epoch))
+        (writer.partitionBy(*self.partition_by) if self.partition_by else writer).save()

@@ -1,0 +1,146 @@
+"""A site task: one level of the plan, at one site, in one epoch, as a function of the rows that arrive.
+
+1. Receive: sort the arriving rows of every input by hash, and open the runs that pointers name.
+2. Keep: write each input's rows as a new run. Rows for a higher level are only kept; a *pointer* to their run goes
+   up in their stead, so that a row crosses into Python once and is shuffled once.
+3. Join: every operator of the level yields the results its new rows complete.
+4. Merge: runs the driver chose become one, while Spark still reads the last results.
+5. Tell: write the effects. Without them, nothing the task did has happened.
+
+It never changes a file, and repeating it is harmless.
+"""
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from functools import cached_property, lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.engine.crash import executor_pid, reach
+from watersmeet.engine.effects import Effects, write_effects
+from watersmeet.engine.emit import Emitter
+from watersmeet.engine.receive import receive
+from watersmeet.engine.spec import InputSpec, LevelSpec, MergeOrder, OperatorSpec, SiteSlice
+from watersmeet.model.ids import OperatorId, RunId, SiteId
+from watersmeet.operators.join import Join
+from watersmeet.operators.probe import RunView, Side
+from watersmeet.state.changes import AddRun, CountOutput, MergeRuns
+from watersmeet.state.garbage import run_name
+from watersmeet.state.groups import Ranges, members, to_ranges
+from watersmeet.state.manifest import RunFile, Slice
+from watersmeet.state.rows import SortedRows, merge_rows, no_rows
+from watersmeet.state.runs import open_run, write_run
+
+
+class SiteTask:
+    """One attempt at a level's work for one site."""
+
+    def __init__(self, spec: LevelSpec, site: SiteId) -> None:
+        self._spec, self._site = spec, site
+        self._changes: list[AddRun | MergeRuns | CountOutput] = []
+        self._rows_in: dict[str, int] = {}
+        self._rows_out: dict[OperatorId, int] = {}
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Consume the rows of this site and yield the level's output."""
+        self._reach("task-start")
+        arrived, pointers = receive(self._spec, batches)
+        started = time.monotonic()
+        kept = {tag: self._keep(self._spec.inputs[tag], rows) for tag, rows in arrived.items() if len(rows)}
+        above = [run for tag, run in kept.items() if self._is_above(tag)]
+        above += [run for tag, run in pointers.items() if self._is_above(tag)]
+        self._reach("after-runs")
+        yield from self._emitter.pointers(above, self._slice.key)
+        here = {tag: open_run(self._spec.storage, run) for tag, run in pointers.items() if not self._is_above(tag)}
+        for operator in self._spec.operators:
+            yield from self._join(operator, here | arrived)
+        for order in self._slice.merges:
+            self._merge(order)
+        self._reach("before-effects")
+        self._tell((time.monotonic() - started) * 1000)
+        self._reach("after-effects")
+
+    @cached_property
+    def _slice(self) -> SiteSlice:
+        return self._spec.sites[self._site]
+
+    @cached_property
+    def _emitter(self) -> Emitter:
+        return Emitter(self._spec)
+
+    def _is_above(self, tag: int) -> bool:
+        return self._spec.inputs[tag].level > self._spec.level
+
+    def _keep(self, source: InputSpec, rows: SortedRows) -> RunFile:
+        run = write_run(self._spec.storage, self._name(), source.operator, source.name, rows, self._spec.groups)
+        self._changes.append(AddRun(run))
+        self._rows_in[f"{source.operator}/{source.name}"] = len(rows)
+        return run
+
+    def _join(self, operator: OperatorSpec, deltas: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
+        keys = None if operator.hash_decides else tuple(source.key_columns for source in operator.inputs)
+        join = Join(self._spec.groups, keys, forget_pairs=self._spec.forget_pairs)
+        sides = [self._side(source, deltas.get(source.tag)) for source in operator.inputs]
+        for joined in join.results(sides):
+            yield self._emitter.results(operator, joined)
+            self._reach("mid-output")
+        self._rows_out[operator.id] = int(join.output_by_group.sum())
+        if self._rows_out[operator.id]:
+            self._changes.append(CountOutput(operator.id, tuple(join.output_by_group.tolist())))
+
+    def _side(self, source: InputSpec, delta: SortedRows | None) -> Side:
+        live = (pair for pair in self._slice.live[source.operator] if pair[0].input == source.name)
+        views = tuple(self._view(run, part) for run, part in live)
+        return Side(views, no_rows(source.schema) if delta is None else delta)
+
+    def _view(self, run: RunFile, part: Slice) -> RunView:
+        rows = open_run(self._spec.storage, run)
+        if part.groups == run.groups:
+            return RunView(rows)
+        counts_for = np.zeros(self._spec.groups, dtype=np.bool_)
+        counts_for[list(members(part.groups))] = True
+        return RunView(rows, counts_for)
+
+    def _merge(self, order: MergeOrder) -> None:
+        pieces = [
+            piece
+            for run, part in order.runs
+            for piece in open_run(self._spec.storage, run).of_groups(_shared(part, order), self._spec.groups)
+        ]
+        merged = write_run(
+            self._spec.storage, self._name(), order.operator, order.input, merge_rows(pieces), self._spec.groups
+        )
+        self._changes.append(MergeRuns(tuple(run.id for run, _ in order.runs), order.groups, merged))
+
+    def _name(self) -> RunId:
+        return RunId(run_name(self._spec.epoch, self._site, uuid.uuid4().hex[:12]))
+
+    def _tell(self, busy_ms: float) -> None:
+        effects = Effects(
+            self._spec.level,
+            self._site,
+            tuple(self._changes),
+            self._rows_in,
+            self._rows_out,
+            busy_ms,
+            socket.gethostname(),
+            _executor(),
+            os.getpid(),
+        )
+        write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
+
+    def _reach(self, point: str) -> None:
+        reach(self._spec.crash, point, self._spec.epoch)
+
+
+def _shared(part: Slice, order: MergeOrder) -> Ranges:
+    return to_ranges(members(part.groups) & members(order.groups))
+
+
+@lru_cache
+def _executor() -> int:
+    return executor_pid()

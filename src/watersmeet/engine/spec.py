@@ -1,0 +1,78 @@
+"""What a site task is told: everything it needs to be a pure function of its rows. Travels to the workers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.engine.crash import CrashPlan
+from watersmeet.engine.layout import Layout
+from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
+from watersmeet.state.groups import Ranges
+from watersmeet.state.manifest import RunFile, Slice
+from watersmeet.storage.base import Storage
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One input of an operator: the tag of its rows, the level that joins them, and what it keeps."""
+
+    tag: int
+    operator: OperatorId
+    name: InputName
+    level: int
+    schema: pa.Schema
+    key_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """An operator: its inputs, and the tag its results have in the exchange above (None: it is the root)."""
+
+    id: OperatorId
+    inputs: tuple[InputSpec, ...]
+    hash_decides: bool
+    output_tag: int | None
+
+
+@dataclass(frozen=True)
+class MergeOrder:
+    """Runs of an input to merge into one, as far as they hold some groups."""
+
+    operator: OperatorId
+    input: InputName
+    runs: tuple[tuple[RunFile, Slice], ...]
+    groups: Ranges
+
+
+@dataclass(frozen=True)
+class SiteSlice:
+    """The part of the manifest that concerns one site at one level."""
+
+    key: int
+    live: Mapping[OperatorId, tuple[tuple[RunFile, Slice], ...]]
+    merges: tuple[MergeOrder, ...] = ()
+
+
+@dataclass(frozen=True)
+class LevelSpec:
+    """One level of the plan in one epoch, for all sites."""
+
+    driver: str
+    epoch: EpochId
+    level: int
+    groups: int
+    storage: Storage
+    incoming: Layout
+    inputs: Mapping[int, InputSpec]
+    operators: tuple[OperatorSpec, ...]
+    outgoing: Layout | None
+    output: pa.Schema
+    sites: Mapping[SiteId, SiteSlice]
+    crash: CrashPlan | None = None
+    forget_pairs: bool = False
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this level's output is the query's."""
+        return self.outgoing is None

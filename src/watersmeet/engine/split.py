@@ -1,0 +1,63 @@
+"""The split operator, as Spark expressions: key -> hash -> group -> site.
+
+The group is defined as in `watersmeet.state.groups`. A routing table is a literal array that Spark folds into a
+constant; its entries are the *site keys*, integers that Spark's own hash partitioning sends to distinct partitions.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from watersmeet.engine.layout import HASH, TAG
+from watersmeet.model.plan import Key
+
+CANDIDATES_PER_SITE = 64
+
+
+def hash_of(keys: Sequence[Key]) -> SparkColumn:
+    """The hash of a composite key."""
+    return F.xxhash64(*(F.expr(key.sql) for key in keys))
+
+
+def joins_something(keys: Sequence[Key]) -> SparkColumn:
+    """A null in any part of a key joins nothing."""
+    return F.expr(" AND ".join(f"({key.sql}) IS NOT NULL" for key in keys))
+
+
+def group_of(hashed: str, groups: int) -> str:
+    """The SQL of a hash's group.
+
+    >>> group_of("hash", 300)
+    'shiftright(shiftrightunsigned(hash, 32) * 300L, 32)'
+    """
+    return f"shiftright(shiftrightunsigned({hashed}, 32) * {groups}L, 32)"
+
+
+def site_of(routings: Mapping[int, Sequence[int]], groups: int) -> SparkColumn:
+    """The site key of a row, by the routing table of its tag."""
+    tables: dict[tuple[int, ...], list[int]] = {}
+    for tag, routing in routings.items():
+        tables.setdefault(tuple(routing), []).append(tag)
+    cases = [(tags, _look_up(table, groups)) for table, tags in tables.items()]
+    if len(cases) == 1:
+        return F.expr(cases[0][1])
+    whens = " ".join(f"WHEN {TAG} IN ({', '.join(map(str, tags))}) THEN {sql}" for tags, sql in cases)
+    return F.expr(f"CASE {whens} END")
+
+
+def site_keys(spark: SparkSession, sites: int) -> tuple[int, ...]:
+    """For every site, an integer that Spark's hash partitioning sends to the partition of the site's number.
+
+    With 64 candidates a partition, the chance that one is left without is below ``sites * exp(-64)``.
+    """
+    candidates = spark.range(sites * CANDIDATES_PER_SITE).select(F.col("id").cast("int").alias("key"))
+    placed = candidates.select("key", F.pmod(F.hash("key"), F.lit(sites)).alias("partition")).collect()
+    found = {row.partition: row.key for row in reversed(placed)}
+    return tuple(found[site] for site in range(sites))
+
+
+def _look_up(table: Sequence[int], groups: int) -> str:
+    entries = ",".join(map(str, table))
+    return f"element_at(CAST(split('{entries}', ',') AS ARRAY<INT>), CAST({group_of(HASH, groups)} + 1 AS INT))"

@@ -1,0 +1,34 @@
+"""Switches that tests throw to make the engine wrong or its storage unreliable on purpose."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from watersmeet.storage.base import Storage
+
+
+@dataclass(frozen=True)
+class Switches:
+    """``forget_pairs`` never joins new rows with new rows; ``wrap`` puts a storage in front of the real one."""
+
+    forget_pairs: bool = False
+    wrap: Callable[[Storage], Storage] = lambda storage: storage
+
+
+_current = Switches()
+
+
+def switches() -> Switches:
+    """The switches as they are now."""
+    return _current
+
+
+@contextmanager
+def thrown(**changes: object) -> Iterator[None]:
+    """Queries started inside the block run with some switches thrown."""
+    global _current  # noqa: PLW0603 -- a switch is a process-wide thing
+    before, _current = _current, replace(_current, **changes)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        _current = before

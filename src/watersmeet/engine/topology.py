@@ -1,0 +1,90 @@
+"""The fixed part of a query's dataflow: tags, layouts and schemas, worked out once from the plan."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from watersmeet.engine.emit import NOTHING
+from watersmeet.engine.layout import RUN, SITE, TAG, Layout, pack, slot_name
+from watersmeet.engine.spec import InputSpec, OperatorSpec
+from watersmeet.model.plan import Column, Input, Operator, Plan
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A plan with a tag for every input; exchange *k* feeds level *k*."""
+
+    plan: Plan
+
+    @cached_property
+    def inputs(self) -> Mapping[int, tuple[Operator, Input]]:
+        """Every input of every operator, by tag."""
+        pairs = [(operator, source) for operator in self.plan.operators for source in operator.inputs]
+        return dict(enumerate(pairs))
+
+    @cached_property
+    def specs(self) -> Mapping[int, InputSpec]:
+        """The same as the site tasks know it."""
+        return {tag: self._input_spec(tag, operator, source) for tag, (operator, source) in self.inputs.items()}
+
+    @property
+    def depth(self) -> int:
+        """The number of levels."""
+        return self.plan.root.level + 1
+
+    def stream_tags(self) -> dict[int, Input]:
+        """The inputs that are streams, by tag."""
+        return {tag: source for tag, (_, source) in self.inputs.items() if source.stream}
+
+    def fed_by_level(self, level: int) -> dict[int, tuple[Operator, Input]]:
+        """The inputs fed by the operators of a level, by tag, with the operator below."""
+        fed = ((tag, source) for tag, (_, source) in self.inputs.items() if source.operator)
+        below = ((tag, self.plan.operator(str(source.operator)), source) for tag, source in fed)
+        return {tag: (operator, source) for tag, operator, source in below if operator.level == level}
+
+    def incoming(self, level: int) -> Layout:
+        """The layout of the exchange below a level."""
+        if level == 0:
+            return self._pack({tag: source.state for tag, source in self.stream_tags().items()})
+        return self._pack({tag: source.state for tag, (_, source) in self.fed_by_level(level - 1).items()})
+
+    def outgoing(self, level: int) -> Layout | None:
+        """The layout of what a level produces for the next; None at the root."""
+        if level == self.depth - 1:
+            return None
+        return self._pack({tag: operator.output for tag, (operator, _) in self.fed_by_level(level).items()})
+
+    def operators(self, level: int) -> tuple[OperatorSpec, ...]:
+        """The operators of a level as its site tasks know them."""
+        return tuple(self._operator_spec(operator) for operator in self.plan.levels[level])
+
+    def output_schema(self, level: int) -> pa.Schema:
+        """What the site tasks of a level yield."""
+        layout = self.outgoing(level)
+        if layout is None:
+            return self.row_schema()
+        head = [pa.field(TAG, pa.int32()), pa.field(RUN, pa.string()), pa.field(SITE, pa.int32())]
+        return pa.schema([*head, *(pa.field(slot_name(n), kind) for n, kind in enumerate(layout.slots))])
+
+    def row_schema(self) -> pa.Schema:
+        """The joined row: a struct column per stream, of the columns that are needed."""
+        by_stream: dict[str, list[pa.Field]] = {}
+        for column in self.plan.root.output:
+            by_stream.setdefault(column.stream, []).append(pa.field(column.field, self.plan.types[column]))
+        fields = [pa.field(stream, pa.struct(children)) for stream, children in by_stream.items()]
+        return pa.schema(fields or [pa.field(NOTHING, pa.bool_())])
+
+    def _pack(self, columns: Mapping[int, tuple[Column, ...]]) -> Layout:
+        return pack(columns, self.plan.types)
+
+    def _operator_spec(self, operator: Operator) -> OperatorSpec:
+        inputs = tuple(spec for spec in self.specs.values() if spec.operator == operator.id)
+        above = [tag for tag, (_, source) in self.inputs.items() if source.operator == operator.id]
+        return OperatorSpec(operator.id, inputs, operator.hash_decides, above[0] if above else None)
+
+    def _input_spec(self, tag: int, operator: Operator, source: Input) -> InputSpec:
+        schema = pa.schema([pa.field(column.name, self.plan.types[column]) for column in source.state])
+        keys = tuple(key.column.name for key in source.keys if key.column)
+        return InputSpec(tag, operator.id, source.name, operator.level, schema, keys)

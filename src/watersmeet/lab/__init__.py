@@ -1,0 +1,1 @@
+"""The papers' data, their experiments, and the benchmarks against peers."""

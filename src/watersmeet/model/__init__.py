@@ -1,0 +1,1 @@
+"""Frozen values: ids, errors, queries and plans. Imports nothing of ours."""

@@ -1,0 +1,136 @@
+"""Every condition a user can meet, in one place.
+
+A message has three parts, each with the values at hand: *what* happened, *why* it is refused, *how* to fix it. The
+condition's name stands in front, so that an error that crosses a process boundary as text is still recognised.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable
+
+
+class WatersmeetError(Exception):
+    """The base of all errors raised by Watersmeet.
+
+    >>> error = WatersmeetError("sites is 0", why="a query needs a site to run on", how="set it to 1 or more")
+    >>> print(error)
+    [WatersmeetError] sites is 0: a query needs a site to run on. To fix it, set it to 1 or more.
+    """
+
+    def __init__(self, what: str, *, why: str = "", how: str = "") -> None:
+        self.what, self.why, self.how = what, why, how
+        reason = f": {why}" if why else ""
+        remedy = f" To fix it, {how}." if how else ""
+        super().__init__(f"[{type(self).__name__}] {what}{reason}.{remedy}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_restore, (type(self), self.what, self.why, self.how))
+
+
+class QueryError(WatersmeetError):
+    """The query itself is wrong; raised before anything runs."""
+
+
+class UnknownNameError(QueryError):
+    """A stream or column that does not exist; names the nearest that does."""
+
+
+class DuplicateNameError(QueryError):
+    """Two streams of one flow with the same name, or one relation joined twice."""
+
+
+class TypeMismatchError(QueryError):
+    """The two sides of an equality have types that are not compared exactly."""
+
+
+class NoEqualityError(QueryError):
+    """A join whose inputs no equality connects."""
+
+
+class NotStreamingError(QueryError):
+    """A DataFrame that is not a stream."""
+
+
+class UnsupportedError(QueryError):
+    """Something Spark users might expect that this version does not do."""
+
+
+class OptionError(WatersmeetError):
+    """An option that does not exist, does not parse or may not change."""
+
+
+class CheckpointError(WatersmeetError):
+    """The checkpoint cannot be used; nothing in it was touched."""
+
+
+class CheckpointMismatchError(CheckpointError):
+    """The checkpoint belongs to another query, schema or format."""
+
+
+class CheckpointCorruptError(CheckpointError):
+    """A file the manifest names is missing or damaged."""
+
+
+class CheckpointInUseError(CheckpointError):
+    """Another driver owns the checkpoint."""
+
+
+class StorageError(WatersmeetError):
+    """A file could not be read or written while the query ran."""
+
+
+class StorageFullError(StorageError):
+    """There is no space left where state is written."""
+
+
+class WorkerError(WatersmeetError):
+    """Spark's Python workers cannot run site tasks."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for a mistyped name.
+
+    >>> nearest("A.prize", ["A.price", "B.size"])
+    "did you mean 'A.price'?"
+    >>> nearest("x", ["alpha", "beta"])
+    'known names: alpha, beta'
+    """
+    candidates = list(known)
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    matches = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    if matches:
+        return f"did you mean '{by_lower[matches[0]]}'?"
+    return "known names: " + ", ".join(candidates) if candidates else "there are none"
+
+
+def recognise(text: str) -> WatersmeetError | None:
+    """Find the error a worker raised in the text Spark made of it.
+
+    >>> recognise("PythonException: ... [StorageFullError] /ck is full: no space left. To fix it, free some.")
+    StorageFullError('[StorageFullError] /ck is full: no space left. To fix it, free some.')
+    """
+    found = _MARK.search(text)
+    if found is None:
+        return None
+    kind = _conditions(WatersmeetError).get(found["name"])
+    return None if kind is None else _verbatim(kind, found[0])
+
+
+_MARK = re.compile(r"\[(?P<name>[A-Z][A-Za-z]+Error)\] [^\n]*")
+
+
+def _conditions(base: type[WatersmeetError]) -> dict[str, type[WatersmeetError]]:
+    found = {base.__name__: base}
+    for child in base.__subclasses__():
+        found |= _conditions(child)
+    return found
+
+
+def _verbatim(kind: type[WatersmeetError], message: str) -> WatersmeetError:
+    error = kind(message)
+    error.args = (message,)
+    return error
+
+
+def _restore(kind: type[WatersmeetError], what: str, why: str, how: str) -> WatersmeetError:
+    return kind(what, why=why, how=how)

@@ -1,0 +1,104 @@
+"""A physical plan: what the engine carries out, as frozen values.
+
+An *operator* joins two or more inputs on one key. An *input* is a stream or the output of an operator below. The
+operators form a tree and are listed bottom-up. Every operator has a *level*: the root has the highest, a child is
+always exactly one level below its parent, and all operators of a level run in the same Spark stage.
+
+Columns are named by stream and field. ``state`` columns are those an input keeps in its runs; ``output`` columns are
+those an operator hands to its parent. SQL texts speak of columns as ``A.x``, canonically quoted.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from watersmeet.model.ids import InputName, OperatorId
+
+
+class Column(NamedTuple):
+    """A column of a stream, or (field starting with ``#``) a computed key of an input.
+
+    >>> Column("A", "x").name
+    'A.x'
+    """
+
+    stream: str
+    field: str
+
+    @property
+    def name(self) -> str:
+        """The column's name in runs and exchanges."""
+        return f"{self.stream}.{self.field}"
+
+
+class Stream(msgspec.Struct, frozen=True):
+    """A base input: its whole schema, and the filters that were pushed down to it."""
+
+    name: str
+    schema: pa.Schema
+    filters: tuple[str, ...] = ()
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One component of an input's join key.
+
+    ``sql`` is the expression over the input's columns, already cast to ``type``, the type all inputs share. ``column``
+    is the state column that holds the same value where hashes alone do not decide equality, else None.
+    """
+
+    sql: str
+    type: pa.DataType
+    column: Column | None = None
+
+
+class Input(msgspec.Struct, frozen=True):
+    """One input of an operator: where it comes from, what it is joined on, what it keeps."""
+
+    name: InputName
+    keys: tuple[Key, ...]
+    state: tuple[Column, ...]
+    operator: OperatorId | None = None
+
+    @property
+    def stream(self) -> str | None:
+        """The stream's name, or None where the input is the output of an operator."""
+        return None if self.operator else self.name
+
+
+class Operator(msgspec.Struct, frozen=True):
+    """A symmetric m-way join on one key, with the filters that apply to its output."""
+
+    id: OperatorId
+    level: int
+    inputs: tuple[Input, ...]
+    output: tuple[Column, ...]
+    filters: tuple[str, ...] = ()
+    hash_decides: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The operators bottom-up (the last is the root), the streams, and every column's type."""
+
+    streams: tuple[Stream, ...]
+    operators: tuple[Operator, ...]
+    types: dict[Column, pa.DataType]
+
+    @property
+    def root(self) -> Operator:
+        """The operator whose output is the query's."""
+        return self.operators[-1]
+
+    @property
+    def levels(self) -> tuple[tuple[Operator, ...], ...]:
+        """The operators by level, lowest first."""
+        depth = self.root.level + 1
+        return tuple(tuple(o for o in self.operators if o.level == level) for level in range(depth))
+
+    def stream(self, name: str) -> Stream:
+        """The stream of that name."""
+        return next(stream for stream in self.streams if stream.name == name)
+
+    def operator(self, operator_id: str) -> Operator:
+        """The operator of that id."""
+        return next(operator for operator in self.operators if operator.id == operator_id)

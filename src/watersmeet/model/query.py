@@ -1,0 +1,39 @@
+"""A logical query: what the user wrote, as frozen values. `watersmeet.planning` turns it into a plan."""
+
+import msgspec
+import pyarrow as pa
+
+
+class StreamNode(msgspec.Struct, frozen=True):
+    """A registered stream; the schema is the DataFrame's in Arrow types."""
+
+    name: str
+    schema: pa.Schema
+
+
+class JoinNode(msgspec.Struct, frozen=True):
+    """An inner join of two or more relations on a SQL condition, as the user wrote it."""
+
+    inputs: tuple["Node", ...]
+    on: str
+
+
+class FilterNode(msgspec.Struct, frozen=True):
+    """Rows of a relation for which a SQL condition holds."""
+
+    input: "Node"
+    condition: str
+
+
+Node = StreamNode | JoinNode | FilterNode
+
+
+class Query(msgspec.Struct, frozen=True):
+    """A relation and the columns its consumer reads.
+
+    ``needed`` holds the SQL expressions evaluated over the joined row; None means all of every stream's columns.
+    """
+
+    node: Node
+    needed: tuple[str, ...] | None = None
+    case_sensitive: bool = False

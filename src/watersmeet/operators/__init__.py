@@ -1,0 +1,1 @@
+"""Pure Arrow kernels: probe, gather, product, join."""

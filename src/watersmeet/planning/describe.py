@@ -1,0 +1,180 @@
+"""A plan in words: for people (`explain`), for recognising a checkpoint (`fingerprint`), and what tells two apart.
+
+A fingerprint holds all of a plan that decides what is in its state: streams with their pushed filters, operators with
+their keys, and the columns each input keeps. What happens to the rows of the root is not in it: a query may be
+restarted with another filter or projection on top as long as the same columns are kept.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
+
+import msgspec
+
+from watersmeet.model.plan import Column, Input, Operator, Plan
+from watersmeet.planning.names import readable
+from watersmeet.planning.types import ddl, with_its_own_zero
+
+_INDENT = "    "
+
+
+def explain(plan: Plan, groups: int, sites: int) -> str:
+    """The plan as text, the root first and what feeds an operator below it.
+
+    >>> import pyarrow as pa
+    >>> from watersmeet.model.query import JoinNode, Query, StreamNode
+    >>> from watersmeet.planning.planner import plan
+    >>> a, b = (StreamNode(name, pa.schema([("x", pa.int64()), ("v", pa.string())])) for name in "AB")
+    >>> print(explain(plan(Query(JoinNode((a, b), "A.x = B.x AND B.v > 'm'"), ("A.v",))), groups=300, sites=4))
+    1 operator over 2 streams; 300 partition groups an operator, on 4 sites
+    <BLANKLINE>
+    join1 joins A, B
+        on A.x = B.x (bigint, decided by the hash)
+        output A.v
+        input A keeps A.v
+        input B keeps the hash alone
+            where B.v > 'm'
+    """
+    size = f"{_count(plan.operators, 'operator')} over {_count(plan.streams, 'stream')}"
+    head = f"{size}; {groups} partition groups an operator, on {sites} site{'s' if sites != 1 else ''}"
+    return "\n".join([head, "", *_operator_lines(plan.root, plan)])
+
+
+def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
+    yield f"{operator.id} joins {_names(source.name for source in operator.inputs)}"
+    for place, key in enumerate(operator.inputs[0].keys):
+        sides = " = ".join(readable(with_its_own_zero(source.keys[place].sql)) for source in operator.inputs)
+        test = "decided by the hash" if operator.hash_decides else "found by the hash, then compared"
+        yield f"{_INDENT}on {sides} ({ddl(key.type)}, {test})"
+    yield from (f"{_INDENT}where {readable(text)}" for text in operator.filters)
+    yield f"{_INDENT}output {_names(column.name for column in operator.output) or 'no columns, rows only'}"
+    for source in operator.inputs:
+        yield from (_INDENT + line for line in _input_lines(source, plan))
+
+
+def _input_lines(source: Input, plan: Plan) -> Iterator[str]:
+    yield f"input {source.name} keeps {_names(column.name for column in source.state) or 'the hash alone'}"
+    if source.operator:
+        yield from (_INDENT + line for line in _operator_lines(plan.operator(source.operator), plan))
+    else:
+        yield from (f"{_INDENT}where {readable(text)}" for text in plan.stream(source.name).filters)
+
+
+class _Stream(msgspec.Struct, frozen=True):
+    name: str
+    columns: dict[str, str]
+    filters: list[str]
+
+
+class _Input(msgspec.Struct, frozen=True):
+    name: str
+    keys: list[str]
+    types: list[str]
+    state: list[str]
+
+
+class _Operator(msgspec.Struct, frozen=True):
+    id: str
+    inputs: list[_Input]
+    filters: list[str]
+
+
+class _Fingerprint(msgspec.Struct, frozen=True):
+    streams: list[_Stream]
+    operators: list[_Operator]
+
+
+def fingerprint(plan: Plan) -> dict[str, object]:
+    """What of a plan decides what is in its state, as plain lists, dicts and texts.
+
+    >>> import pyarrow as pa
+    >>> from watersmeet.model.query import JoinNode, Query, StreamNode
+    >>> from watersmeet.planning.planner import plan
+    >>> a, b = (StreamNode(name, pa.schema([("x", pa.int64()), ("v", pa.string())])) for name in "AB")
+    >>> fingerprint(plan(Query(JoinNode((a, b), "A.x = B.x"), ("A.v",))))["streams"]
+    [{'name': 'A', 'columns': {'v': 'string'}, 'filters': []}, {'name': 'B', 'columns': {}, 'filters': []}]
+    """
+    kept = sorted({column for operator in plan.operators for source in operator.inputs for column in source.state})
+    streams = [
+        _Stream(stream.name, _typed(stream.name, kept, plan), list(stream.filters))
+        for stream in sorted(plan.streams, key=lambda stream: stream.name)
+    ]
+    operators = [_operator(each, is_root=each is plan.root) for each in plan.operators]
+    return cast("dict[str, object]", msgspec.to_builtins(_Fingerprint(streams, operators)))
+
+
+def _typed(stream: str, kept: Sequence[Column], plan: Plan) -> dict[str, str]:
+    return {column.field: ddl(plan.types[column]) for column in kept if column.stream == stream}
+
+
+def _operator(operator: Operator, *, is_root: bool) -> _Operator:
+    inputs = [
+        _Input(
+            name=source.name,
+            keys=[key.sql for key in source.keys],
+            types=[ddl(key.type) for key in source.keys],
+            state=[column.name for column in source.state],
+        )
+        for source in operator.inputs
+    ]
+    return _Operator(operator.id, inputs, [] if is_root else list(operator.filters))
+
+
+def difference(old: Mapping[str, object], new: Mapping[str, object]) -> str:
+    """The first thing in which a checkpoint's fingerprint differs from a query's, in words; empty where none does.
+
+    >>> v = {"streams": [{"name": "B", "columns": {"v": "bigint"}, "filters": []}], "operators": []}
+    >>> w = {"streams": [{"name": "B", "columns": {"v": "string"}, "filters": []}], "operators": []}
+    >>> difference(v, w)
+    'stream B has column v bigint in the checkpoint, string in the query'
+    """
+    try:
+        ours, theirs = msgspec.convert(old, _Fingerprint), msgspec.convert(new, _Fingerprint)
+    except msgspec.ValidationError as error:
+        return f"the checkpoint describes its query in another way ({error})"
+    return next(_differences(ours, theirs), "")
+
+
+def _differences(old: _Fingerprint, new: _Fingerprint) -> Iterator[str]:
+    before, after = ({stream.name: stream for stream in each.streams} for each in (old, new))
+    yield from _unlike("the query reads the streams", before, after)
+    for name in before:
+        yield from _stream_differences(before[name], after[name])
+    yield from _unlike("the operators are", [each.id for each in old.operators], [each.id for each in new.operators])
+    for operator, other in zip(old.operators, new.operators, strict=True):
+        yield from _operator_differences(operator, other)
+
+
+def _stream_differences(old: _Stream, new: _Stream) -> Iterator[str]:
+    for column, type_ in old.columns.items():
+        if new.columns.get(column, type_) != type_:
+            yield f"stream {old.name} has column {column} {type_} in the checkpoint, {new.columns[column]} in the query"
+    yield from _unlike(f"stream {old.name} keeps", old.columns, new.columns)
+    yield from _unlike(f"stream {old.name} is filtered by", old.filters, new.filters)
+
+
+def _operator_differences(old: _Operator, new: _Operator) -> Iterator[str]:
+    yield from _unlike(f"{old.id} joins", [each.name for each in old.inputs], [each.name for each in new.inputs])
+    for source, other in zip(old.inputs, new.inputs, strict=True):
+        what = f"input {source.name} of {old.id}"
+        yield from _unlike(f"{what} is joined on", source.keys, other.keys)
+        yield from _unlike(f"{what} has keys of type", source.types, other.types)
+        yield from _unlike(f"{what} keeps", source.state, other.state)
+    yield from _unlike(f"the output of {old.id} is filtered by", old.filters, new.filters)
+
+
+def _unlike(what: str, old: Iterable[str], new: Iterable[str]) -> Iterator[str]:
+    before, after = list(old), list(new)
+    if before != after:
+        yield f"{what} {_said(before)} in the checkpoint, {_said(after)} in the query"
+
+
+def _said(texts: Iterable[str]) -> str:
+    return ", ".join(readable(text) for text in texts) or "nothing"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _count(things: Sequence[object], name: str) -> str:
+    return f"{len(things)} {name}{'s' if len(things) != 1 else ''}"

@@ -1,0 +1,58 @@
+"""The planner: a logical query in, a physical plan out. It is a pure function, and it is where mistakes are told.
+
+1. Check the names of streams and columns.
+2. Grow the tree of joins from the equalities (`tree`), and choose each input's key (`keys`).
+3. Give every filter its place, and every operator its name and level (`layout`).
+4. Keep only the columns that are read (`pruning`).
+"""
+
+from watersmeet.model.errors import QueryError
+from watersmeet.model.plan import Plan, Stream
+from watersmeet.model.query import Query
+from watersmeet.planning.keys import KeyTypes, TypeOf
+from watersmeet.planning.layout import Placed, operators_of, place
+from watersmeet.planning.names import Scope, check_names
+from watersmeet.planning.pruning import prune
+from watersmeet.planning.tree import grow, streams_of
+
+
+def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
+    """The plan of a query.
+
+    ``type_of`` tells the type of a key that is an expression, as ``lower(A.x)``; it is asked for nothing else.
+
+    >>> import pyarrow as pa
+    >>> from watersmeet.model.query import JoinNode, StreamNode
+    >>> a = StreamNode("A", pa.schema([("x", pa.int32()), ("v", pa.string())]))
+    >>> b = StreamNode("B", pa.schema([("y", pa.int64()), ("w", pa.string())]))
+    >>> join = plan(Query(JoinNode((a, b), on="A.x = B.y AND B.w > 'm'"), needed=("A.v",)))
+    >>> [key.sql for source in join.root.inputs for key in source.keys]
+    ['CAST(`A`.`x` AS BIGINT)', '`B`.`y`']
+    >>> join.stream("B").filters
+    ("`B`.`w` > 'm'",)
+    >>> [source.state for source in join.root.inputs]
+    [(Column(stream='A', field='v'),), ()]
+    """
+    streams = streams_of(query.node)
+    check_names(streams, case_sensitive=query.case_sensitive)
+    scope = Scope(streams, case_sensitive=query.case_sensitive)
+    types = KeyTypes(type_of)
+    grown = grow(query.node, scope, types)
+    if not grown.branch.inputs:
+        raise _no_join(grown.branch.streams[0])
+    placed = place(grown.filters, grown.branch)
+    operators = prune(operators_of(grown.branch, placed, types), scope, query.needed)
+    computed = {key.column: key.type for each in operators for part in each.inputs for key in part.keys if key.column}
+    return Plan(_streams(scope, placed), operators, {**computed, **scope.types})
+
+
+def _streams(scope: Scope, placed: Placed) -> tuple[Stream, ...]:
+    return tuple(Stream(each.name, each.schema, placed.get((each.name,), ())) for each in scope.streams)
+
+
+def _no_join(stream: str) -> QueryError:
+    return QueryError(
+        f"the query reads stream {stream} and joins it with nothing",
+        why="only joins are planned here",
+        how=f"join {stream} with another stream, or write its DataFrame with Spark's own writeStream",
+    )

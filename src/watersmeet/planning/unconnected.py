@@ -1,0 +1,35 @@
+"""What to say of a join whose inputs no equality connects: which, and an equality that would."""
+
+from collections.abc import Iterator, Sequence
+
+from watersmeet.model.errors import NoEqualityError
+from watersmeet.model.plan import Column
+from watersmeet.planning.names import Scope, spelled
+from watersmeet.planning.types import common, may_be_key
+
+
+def unconnected(parts: Sequence[Sequence[str]], scope: Scope) -> NoEqualityError:
+    """The error for parts that are each connected in themselves; a part is the names of its streams."""
+    last, others = parts[-1], [stream for part in parts[:-1] for stream in part]
+    left, right = _example(others, last, scope)
+    return NoEqualityError(
+        f"no equality connects {', '.join(last)} with {', '.join(others)}",
+        why="rows are matched by equal keys; <=>, comparisons and conditions under OR or NOT do not connect",
+        how=f"add a condition such as {left} = {right}",
+    )
+
+
+def _example(left: Sequence[str], right: Sequence[str], scope: Scope) -> tuple[str, str]:
+    """Two columns that could be equated: best of the same name, else of the same type, else any."""
+    pairs = list(_comparable(left, right, scope))
+    alike = (pair for pair in pairs if scope.fold(pair[0].field) == scope.fold(pair[1].field))
+    found = next(alike, pairs[0] if pairs else (Column(left[0], "x"), Column(right[0], "y")))
+    return spelled(found[0]), spelled(found[1])
+
+
+def _comparable(left: Sequence[str], right: Sequence[str], scope: Scope) -> Iterator[tuple[Column, Column]]:
+    keys = [(column, type_) for column, type_ in scope.types.items() if may_be_key(type_)]
+    for ours, our_type in keys:
+        for theirs, their_type in keys:
+            if ours.stream in left and theirs.stream in right and common(our_type, their_type) is not None:
+                yield ours, theirs

@@ -1,0 +1,1 @@
+"""Runs, groups, manifests, changes, versions and garbage: a query's state is the runs its manifest names."""

@@ -1,0 +1,77 @@
+"""Rows sorted by hash: what a run holds, and what an epoch's delta is before it becomes a run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.state.groups import Hashes, Ranges, group_offsets, row_range
+
+
+@dataclass(frozen=True)
+class SortedRows:
+    """Columns of rows in the order of their hashes; ``hashes[i]`` belongs to row ``i``."""
+
+    hashes: Hashes
+    rows: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @property
+    def bytes(self) -> int:
+        """What the rows take in memory, hashes included."""
+        return int(self.hashes.nbytes + self.rows.nbytes)
+
+    def slice(self, start: int, stop: int) -> "SortedRows":
+        """The rows from ``start`` to ``stop``, without copying."""
+        return SortedRows(self.hashes[start:stop], self.rows.slice(start, stop - start))
+
+    def of_groups(self, ranges: Ranges, groups: int) -> list["SortedRows"]:
+        """The rows of some groups, a piece for each range, without copying."""
+        bounds = (row_range(self.hashes, start, stop, groups) for start, stop in ranges)
+        return [self.slice(low, high) for low, high in bounds if high > low]
+
+
+def no_rows(schema: pa.Schema) -> SortedRows:
+    """Nothing, with the columns of a schema."""
+    return SortedRows(np.empty(0, dtype=np.uint64), one_batch(schema.empty_table()))
+
+
+def sort_rows(hashes: Hashes, rows: pa.RecordBatch) -> SortedRows:
+    """Put rows in the order of their hashes."""
+    order = np.argsort(hashes, kind="stable")
+    return SortedRows(hashes[order], take_rows(rows, order))
+
+
+def merge_rows(pieces: Sequence[SortedRows]) -> SortedRows:
+    """Merge sorted pieces into one; a stable sort makes use of the order they already have."""
+    table = pa.Table.from_batches([piece.rows for piece in pieces]).combine_chunks()
+    return sort_rows(np.concatenate([piece.hashes for piece in pieces]), one_batch(table))
+
+
+def take_rows(rows: pa.RecordBatch, index: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """Rows by number; an operator may keep no columns at all, which Arrow's ``take`` does not expect."""
+    return rows.take(pa.array(index)) if rows.num_columns else rows
+
+
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table's rows as a single record batch (an empty one where it has no rows)."""
+    combined = table.combine_chunks()
+    columns = [column.chunk(0) if column.num_chunks else _empty(column.type) for column in combined.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=combined.schema)
+
+
+def bytes_by_group(piece: SortedRows, groups: int) -> tuple[list[int], list[int]]:
+    """Rows and bytes of each group, measured on the buffers of its range."""
+    offsets = group_offsets(piece.hashes, groups).tolist()
+    bounds = list(pairwise(offsets))
+    sizes = [piece.slice(low, high).bytes if high > low else 0 for low, high in bounds]
+    return [high - low for low, high in bounds], sizes
+
+
+def _empty(kind: pa.DataType) -> pa.Array:
+    return pa.array([], type=kind)

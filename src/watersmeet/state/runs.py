@@ -1,0 +1,106 @@
+"""Runs as files: written once, checked, memory-mapped, never changed.
+
+A run is one Arrow IPC file with one uncompressed record batch: the hashes (`HASH`) and the state columns of its input,
+sorted by hash. Order and row count are checked before it is written; length, checksum, order and row count when a
+process opens it for the first time. Mapped runs are kept by the process, at most `MAPPED_LIMIT`.
+"""
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.model.errors import CheckpointCorruptError
+from watersmeet.model.ids import InputName, OperatorId, RunId
+from watersmeet.state.groups import Hashes, group_of, to_ranges
+from watersmeet.state.manifest import RunFile
+from watersmeet.state.rows import SortedRows
+from watersmeet.storage.base import Storage
+
+HASH = "#hash"
+FOLDER = "runs"
+MAPPED_LIMIT = 4096
+_mapped: OrderedDict[tuple[str, str], SortedRows] = OrderedDict()
+
+
+def write_run(
+    storage: Storage, run_id: RunId, operator: OperatorId, source: InputName, rows: SortedRows, groups: int
+) -> RunFile:
+    """Store sorted rows as a new run."""
+    _check_order(rows.hashes, run_id)
+    data = _serialise(rows)
+    path = f"{FOLDER}/{operator}/{source}/{run_id}.arrow"
+    storage.create(path, data)
+    covered = to_ranges(np.unique(group_of(rows.hashes, groups)).tolist())
+    return RunFile(run_id, path, operator, source, covered, len(rows), len(data), zlib.crc32(data))
+
+
+def open_run(storage: Storage, run: RunFile) -> SortedRows:
+    """Map a run into memory."""
+    name = (storage.url, run.path)
+    rows = _mapped.get(name)
+    if rows is None:
+        rows = _mapped[name] = _map(storage, run)
+        while len(_mapped) > MAPPED_LIMIT:
+            _mapped.popitem(last=False)
+    _mapped.move_to_end(name)
+    return rows
+
+
+def verify_run(storage: Storage, run: RunFile) -> None:
+    """Refuse a run whose file is missing, cut short or damaged."""
+    size = storage.size(run.path)
+    if size is None:
+        raise _corrupt(storage, run, "it is missing")
+    if size != run.bytes:
+        raise _corrupt(storage, run, f"it has {size} bytes instead of {run.bytes}")
+    with pa.memory_map(str(storage.local(run.path))) as file:
+        _check_content(storage, run, file.read_buffer())
+
+
+def _map(storage: Storage, run: RunFile) -> SortedRows:
+    try:
+        buffer = pa.memory_map(str(storage.local(run.path))).read_buffer()
+    except FileNotFoundError as error:
+        raise _corrupt(storage, run, "it is missing") from error
+    _check_content(storage, run, buffer)
+    batch = pa.ipc.open_file(buffer).get_batch(0)
+    hashes = batch.column(0).to_numpy()
+    _check_order(hashes, run.id)
+    return SortedRows(hashes, batch.select(batch.schema.names[1:]))
+
+
+def _serialise(rows: SortedRows) -> bytes:
+    arrays = [pa.array(rows.hashes), *rows.rows.columns]
+    batch = pa.RecordBatch.from_arrays(arrays, names=[HASH, *rows.rows.schema.names])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _check_content(storage: Storage, run: RunFile, buffer: pa.Buffer) -> None:
+    if buffer.size != run.bytes or zlib.crc32(buffer) != run.checksum:
+        raise _corrupt(storage, run, "its checksum does not match its content")
+
+
+def _check_order(hashes: Hashes, run_id: str) -> None:
+    if len(hashes) and not bool(np.all(hashes[:-1] <= hashes[1:])):
+        raise CheckpointCorruptError(
+            f"run {run_id} is not sorted", why="probes would miss rows", how="report this; it is a defect"
+        )
+
+
+def _corrupt(storage: Storage, run: RunFile, why: str) -> CheckpointCorruptError:
+    return CheckpointCorruptError(
+        f"{storage.url}/{run.path} is damaged",
+        why=why,
+        how="restore the file from a copy, or start with a new checkpointLocation",
+    )
+
+
+def paths(runs: Sequence[RunFile]) -> frozenset[str]:
+    """The files of some runs."""
+    return frozenset(run.path for run in runs)

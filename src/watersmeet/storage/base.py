@@ -1,0 +1,97 @@
+"""The seam to file systems: all that the layers above may ask of one.
+
+State is immutable runs named by a versioned manifest, so little is asked: put a whole object, put one unless it is
+there (the commit), read, list, delete, and show an object as a local file that can be memory-mapped.
+
+Invariants, the same for every back end (one behaviour suite holds them all to it):
+
+1. A path is relative, POSIX, below the storage's root; no part of it starts with a dot (``check_path``).
+2. What ``list`` shows is whole: an object appears with all its bytes or not at all, as far as the back end can.
+3. ``create_new`` has one winner: of any number of writers of one path exactly one gets True. False says that *an*
+   object is there; after an answer that was lost on the way it may be one's own, so a writer that needs to know
+   reads it back and compares.
+4. Objects never change. Hence ``local`` may hand out a copy made long ago.
+5. A storage is a small frozen value that can be pickled: it travels to Spark's workers inside their tasks.
+
+Errors: ``StorageFullError`` when there is no room, ``StorageError`` for every other failure, ``FileNotFoundError`` from
+``read`` and ``local`` for what is not there.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+Data: TypeAlias = bytes | memoryview
+Paths: TypeAlias = list[str]
+
+_PART = r"[^./*?\[\]{}\\\s][^/*?\[\]{}\\\s]*"
+_PATH = re.compile(f"{_PART}(?:/{_PART})*")
+
+
+class Storage(Protocol):
+    """A place for immutable objects, with the promises of this module's header."""
+
+    @property
+    def url(self) -> str:
+        """Where it is; ``open_storage`` of it gives the same place."""
+
+    def create(self, path: str, data: Data) -> None:
+        """Put a whole object. An object that is already there is replaced, all or nothing."""
+
+    def create_new(self, path: str, data: Data) -> bool:
+        """Put a whole object unless there is one; whether it was put."""
+
+    def read(self, path: str) -> bytes:
+        """Read a whole object; FileNotFoundError if it is not there."""
+
+    def size(self, path: str) -> int | None:
+        """Count an object's bytes; None if it is not there."""
+
+    def list(self, folder: str) -> Paths:
+        """Name all objects below a folder ('' is the root), sorted; none if there is no such folder."""
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove objects, and local copies of them; those that are not there are passed over."""
+
+    def local(self, path: str) -> Path:
+        """Show an object as a local file to be mapped, never changed; FileNotFoundError if it is not there."""
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Drop this host's copies of remote objects; a mapped copy stays readable. Local objects stay."""
+
+    def sweep(self, older_than_s: float) -> None:
+        """Remove what writers that died left behind, if it has been untouched for that long."""
+
+
+def check_path(path: str) -> str:
+    """Refuse a path that not every back end treats alike: that is a mistake of ours, not of the user.
+
+    >>> check_path("runs/join1/x.arrow")
+    'runs/join1/x.arrow'
+    >>> check_path("../x")
+    Traceback (most recent call last):
+    ValueError: '../x' is no path of an object: use plain names joined by '/', none starting with a dot
+    """
+    if _PATH.fullmatch(path) is None:
+        raise ValueError(f"{path!r} is no path of an object: use plain names joined by '/', none starting with a dot")
+    return path
+
+
+def check_folder(folder: str) -> str:
+    """Accept what ``check_path`` does, and '' for the root.
+
+    >>> check_folder("runs/"), check_folder("")
+    ('runs', '')
+    """
+    bare = folder.rstrip("/")
+    return check_path(bare) if bare else ""
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a file is a writer's temporary one: its name starts with a dot.
+
+    >>> is_hidden("runs/.x.arrow-1.tmp"), is_hidden("runs/x.arrow")
+    (True, False)
+    """
+    return path.rpartition("/")[2].startswith(".")

@@ -1,0 +1,114 @@
+"""Creating an object exclusively on a file system that fsspec opens: which way, and what it is worth.
+
+fsspec's own ``pipe_file(mode="create")`` looks first and writes then, so two writers can both win, and some file
+systems take the argument and ignore it. Hence only what is known to be exclusive is trusted:
+
+| file system | way | what holds |
+|---|---|---|
+| s3, gcs, abfs (s3fs, gcsfs, adlfs of 2025 or later) | a conditional put | one winner, whole content (``WHOLE``) |
+| file | temporary file, hard link | one winner, whole content (``WHOLE``) |
+| memory | put under a lock of this process | one winner, whole content (``WHOLE``); there are no other processes |
+| any other, as hdfs, sftp, smb | look, then ``open("xb")``, or a plain put where that mode is unknown | at least \
+``CHECKED``: of two drivers that commit in the same instant both may believe to have won |
+
+With ``CHECKED`` only one driver at a time may run a query. The engine's lock does not reach over hosts: who starts the
+queries must see to that.
+"""
+
+import inspect
+import threading
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+from fsspec import AbstractFileSystem
+
+_CONDITIONAL = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
+_TAKEN = frozenset({"PreconditionFailed", "412", "BlobAlreadyExists", "conditionNotMet"})
+_memory_lock = threading.Lock()
+
+
+class Exclusion(Enum):
+    """What ``create_new`` promises on a file system."""
+
+    WHOLE = "one winner, whole content"
+    CHECKED = "one winner unless two writers come in the same instant"
+
+
+def exclusion(fs: AbstractFileSystem) -> Exclusion:
+    """Tell what holds for a file system.
+
+    >>> import fsspec
+    >>> exclusion(fsspec.filesystem("memory"))
+    <Exclusion.WHOLE: 'one winner, whole content'>
+    """
+    known = "memory" in protocols(fs) or _links(fs) or _puts_conditionally(fs)
+    return Exclusion.WHOLE if known else Exclusion.CHECKED
+
+
+def put_new(fs: AbstractFileSystem, path: str, temporary: str, data: bytes) -> bool:
+    """Create the object in the best way the file system has; False if there is one."""
+    try:
+        if "memory" in protocols(fs):
+            with _memory_lock:
+                fs.pipe_file(path, data, mode="create")
+        elif _links(fs):
+            _link(fs, path, temporary, data)
+        elif _puts_conditionally(fs):
+            fs.pipe_file(path, data, mode="create")
+        else:
+            _put_checked(fs, path, data)
+    except FileExistsError:
+        return False
+    except Exception as error:
+        if any(map(_says_taken, _causes(error))):
+            return False
+        raise
+    return True
+
+
+def _link(fs: AbstractFileSystem, path: str, temporary: str, data: bytes) -> None:
+    fs.pipe_file(temporary, data)
+    try:
+        fs.link(temporary, path)
+    finally:
+        fs.rm_file(temporary)
+
+
+def _put_checked(fs: AbstractFileSystem, path: str, data: bytes) -> None:
+    fs.invalidate_cache()
+    if fs.exists(path):
+        raise FileExistsError(path)
+    try:
+        with fs.open(path, "xb") as file:
+            file.write(data)
+    except (ValueError, NotImplementedError):  # the mode is unknown there
+        fs.pipe_file(path, data)
+
+
+def _links(fs: AbstractFileSystem) -> bool:
+    return "file" in protocols(fs) and hasattr(fs, "link")
+
+
+def _puts_conditionally(fs: AbstractFileSystem) -> bool:
+    """Known to, and of a version that does: an older one takes ``mode`` among other options, and overwrites."""
+    put = type(fs)._pipe_file if hasattr(fs, "_pipe_file") else type(fs).pipe_file  # noqa: SLF001 - the async one
+    return bool(_CONDITIONAL & protocols(fs)) and "mode" in inspect.signature(put).parameters
+
+
+def protocols(fs: AbstractFileSystem) -> frozenset[str]:
+    """All names of a file system."""
+    return frozenset([fs.protocol] if isinstance(fs.protocol, str) else fs.protocol)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _says_taken(error: BaseException) -> bool:
+    """Whether a service refused the condition, in the words of botocore or of Azure or Google."""
+    response: Any = getattr(error, "response", None)
+    code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+    return bool({str(code), str(getattr(error, "code", None)), str(getattr(error, "error_code", None))} & _TAKEN)

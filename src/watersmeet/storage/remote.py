@@ -1,0 +1,213 @@
+"""Objects on any file system that fsspec can open: S3, Azure, Google Cloud Storage, HDFS, ...
+
+| operation | how |
+|---|---|
+| ``create`` | object stores put whole objects; file systems get a temporary file, renamed |
+| ``create_new`` | see ``exclusive``: the table says what holds for which file system |
+| ``local`` | a copy on this host, downloaded once, or left here by ``create``; see ``copies`` |
+
+Credentials are found where fsspec looks: the provider's own environment and files, fsspec's configuration, or
+``options``. A file system is opened where it is used and never travels; fsspec keeps one per process. Listings that a
+library keeps are dropped before every question, as other processes write too.
+"""
+
+import logging
+import uuid
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from glob import has_magic
+from pathlib import Path
+from typing import Any
+
+import fsspec
+from fsspec import AbstractFileSystem
+
+from watersmeet.storage.base import Data, Paths, check_folder, check_path, is_hidden
+from watersmeet.storage.copies import Copies
+from watersmeet.storage.exclusive import Exclusion, exclusion, protocols, put_new
+from watersmeet.storage.failures import reported
+
+SCHEMES: Mapping[str, str] = {
+    "s3a": "s3",
+    "s3n": "s3",
+    "wasb": "abfs",
+    "wasbs": "abfs",
+    "abfss": "abfs",
+    "gcs": "gs",
+}
+"""Spark's names of file systems, and fsspec's, where they differ."""
+
+_RENAMING = frozenset({"file", "local", "hdfs", "arrow_hdfs", "webhdfs", "sftp", "ssh", "smb", "ftp"})
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FsspecStorage:
+    """Objects are the files below ``url``; copies of them are kept below ``cache`` on each host.
+
+    >>> storage = FsspecStorage("memory://doctest/checkpoint", cache="unused")
+    >>> storage.create_new("manifest/1", b"first"), storage.create_new("manifest/1", b"second")
+    (True, False)
+    >>> storage.read("manifest/1"), storage.list("")
+    (b'first', ['manifest/1'])
+    >>> storage.delete(["manifest/1"])
+    """
+
+    url: str
+    cache: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+
+    def create(self, path: str, data: Data) -> None:
+        """Put the object, then keep a copy of it on this host."""
+        with reported("write", self._named(path)):
+            if self._renames:
+                self._put_renamed(path, bytes(data))
+            else:
+                self._fs.pipe_file(self._full(path), bytes(data))
+        self._copies.put(path, data)
+
+    def create_new(self, path: str, data: Data) -> bool:
+        """Put the object unless there is one, as far as the file system can tell."""
+        with reported("write", self._named(path)):
+            _warn_once(self.url, exclusion(self._fs))
+            self._make_folder(self._full(path))
+            return put_new(self._fs, self._full(path), self._temporary(path), bytes(data))
+
+    def read(self, path: str) -> bytes:
+        """Fetch the whole object; nothing is kept."""
+        with reported("read", self._named(path), passing=(FileNotFoundError,)):
+            return bytes(self._fs.cat_file(self._full(path)))
+
+    def size(self, path: str) -> int | None:
+        """Ask for the object's size."""
+        with reported("look at", self._named(path)), suppress(FileNotFoundError, NotADirectoryError):
+            info = self._fresh_fs.info(self._full(path))
+            return int(info["size"]) if info["type"] == "file" else None
+        return None
+
+    def list(self, folder: str) -> Paths:
+        """Find all files below a folder."""
+        below = check_folder(folder)
+        with reported("list", f"{self.url}/{below}"), suppress(FileNotFoundError):
+            top = f"{self._root}/{below}".rstrip("/")
+            files = (str(file).removeprefix(self._root).lstrip("/") for file in self._fresh_fs.find(top))
+            return sorted(file for file in files if not is_hidden(file))
+        return []
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove objects, all in one request where the service can, and their copies here."""
+        doomed = list(paths)
+        self.forget(doomed)
+        with reported("delete", f"{len(doomed)} objects of {self.url}"):
+            files = [self._full(path) for path in doomed]
+            try:
+                if files and not any(map(has_magic, files)):  # a name would be taken for a pattern
+                    self._fs.rm(files)
+                    return
+            except FileNotFoundError:
+                pass
+            self._delete_each(files)
+
+    def local(self, path: str) -> Path:
+        """Give this host's copy, downloaded if there is none."""
+        return self._copies.local(path, self.size, lambda file: self._fs.get_file(self._full(path), file))
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Remove this host's copies."""
+        self._copies.drop(paths)
+
+    def sweep(self, older_than_s: float) -> None:
+        """Remove unfinished copies on this host, and temporary files where objects are renamed."""
+        self._copies.sweep(older_than_s)
+        limit = datetime.now(UTC) - timedelta(seconds=older_than_s)
+        with reported("sweep", self.url):
+            if self._renames:
+                files = (str(file) for file in self._fresh_fs.find(self._root))
+                left = [file for file in files if is_hidden(file) and file.endswith(".tmp")]
+                self._delete_each(file for file in left if self._untouched_since(limit, file))
+
+    @property
+    def exclusion(self) -> Exclusion:
+        """What ``create_new`` promises here."""
+        return exclusion(self._fs)
+
+    def _put_renamed(self, path: str, data: bytes) -> None:
+        target, temporary = self._full(path), self._temporary(path)
+        self._make_folder(target)
+        try:
+            self._fs.pipe_file(temporary, data)
+            self._fs.mv(temporary, target)
+        except BaseException:
+            with suppress(Exception):  # the first failure is the one to tell
+                self._fs.rm_file(temporary)
+            raise
+
+    def _make_folder(self, target: str) -> None:
+        """Object stores have no folders, and would take the request as one for a bucket."""
+        if self._renames:
+            self._fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+
+    def _untouched_since(self, limit: datetime, file: str) -> bool:
+        with suppress(FileNotFoundError):  # its writer has just finished
+            return bool(self._fs.modified(file) <= limit)
+        return False
+
+    def _delete_each(self, files: Iterable[str]) -> None:
+        for file in files:
+            with suppress(FileNotFoundError):
+                self._fs.rm_file(file)
+
+    def _named(self, path: str) -> str:
+        return f"{self.url}/{check_path(path)}"
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+    def _temporary(self, path: str) -> str:
+        folder, _, name = self._full(path).rpartition("/")
+        return f"{folder}/.{name}-{uuid.uuid4().hex}.tmp"
+
+    @property
+    def _fs(self) -> AbstractFileSystem:
+        return _open(self.url, self.options)[0]
+
+    @property
+    def _fresh_fs(self) -> AbstractFileSystem:
+        self._fs.invalidate_cache()
+        return self._fs
+
+    @property
+    def _root(self) -> str:
+        return _open(self.url, self.options)[1].rstrip("/")
+
+    @property
+    def _renames(self) -> bool:
+        return bool(_RENAMING & protocols(self._fs))
+
+    @property
+    def _copies(self) -> Copies:
+        return Copies(self.url, self.cache)
+
+
+def fsspec_url(url: str) -> str:
+    """Name the file system as fsspec does.
+
+    >>> fsspec_url("s3a://bucket/checkpoint"), fsspec_url("hdfs://host/checkpoint")
+    ('s3://bucket/checkpoint', 'hdfs://host/checkpoint')
+    """
+    scheme, colon, rest = url.partition(":")
+    return f"{SCHEMES.get(scheme, scheme)}{colon}{rest}"
+
+
+def _open(url: str, options: Mapping[str, Any]) -> tuple[AbstractFileSystem, str]:
+    fs, root = fsspec.core.url_to_fs(fsspec_url(url), **options)
+    return fs, root
+
+
+@cache
+def _warn_once(url: str, promise: Exclusion) -> None:
+    if promise is Exclusion.CHECKED:
+        _log.warning("%s has no exclusive create: run only one driver at a time on this checkpoint", url)

@@ -1,0 +1,88 @@
+"""The law, without Spark: whatever happens on the way, the results are those of a batch join, each once."""
+
+import random
+import tempfile
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+from tests.support.draws import Case, cases
+from tests.support.miniature import Miniature
+from tests.support.oracle import difference, joined, multiset
+
+from watersmeet.adapt import merging
+from watersmeet.planning import plan
+
+LAW = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+
+
+def results_of(case: Case, seed: int, *, disturb: bool, forget_pairs: bool = False) -> Counter[str]:
+    chance = random.Random(seed)
+    bits = chance.choice([64, 64, 2]) if disturb else 64
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        query = plan(case.query)
+        bits = 64 if any(operator.hash_decides for operator in query.operators) else bits
+        mini = Miniature(query, folder, groups=chance.choice([1, 4, 16]), hash_bits=bits, forget_pairs=forget_pairs)
+        got: Counter[str] = Counter()
+        for tables in case.epochs:
+            if disturb:
+                disturbance(mini, tables, chance)
+            got += flat(mini.epoch(tables, chance if disturb else None), case)
+        return got
+
+
+def disturbance(mini: Miniature, tables: dict[str, pa.Table], chance: random.Random) -> None:
+    """Before an epoch: perhaps a crash after all its work but before its commit, perhaps groups that move."""
+    if chance.random() < 0.3:
+        mini.attempt(tables, chance)
+        mini.recover()
+    if chance.random() < 0.4:
+        sites = chance.randint(1, 3)
+        mini.reroute([chance.randrange(sites) for _ in range(mini.groups)], sites)
+
+
+def flat(rows: pa.Table, case: Case) -> Counter[str]:
+    columns = {
+        f"{name}.{field}": pa.compute.struct_field(rows.column(name), field)
+        for name, tables in case.streams.items()
+        for field in tables[0].column_names
+    }
+    return multiset(pa.table(columns))
+
+
+def broken(case: Case, seed: int, *, disturb: bool) -> str | None:
+    got = results_of(case, seed, disturb=disturb)
+    expected = joined(case.streams, case.conditions)
+    return None if got == expected else difference(got, expected)
+
+
+@given(case=cases(), seed=st.integers(0, 2**32))
+@LAW
+def test_every_result_of_a_batch_join_comes_once(case: Case, seed: int) -> None:
+    note(f"on {case.conditions}, seed {seed}")
+    assert broken(case, seed, disturb=False) is None
+
+
+@given(case=cases(), seed=st.integers(0, 2**32))
+@LAW
+def test_moves_merges_repeated_tasks_and_crashes_change_no_result(case: Case, seed: int) -> None:
+    note(f"on {case.conditions}, seed {seed}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "FAN_IN", 2)
+        assert broken(case, seed, disturb=True) is None
+
+
+def test_a_kernel_that_never_joins_new_rows_with_new_rows_is_caught() -> None:
+    caught = []
+
+    @given(case=cases(most_streams=3))
+    @settings(LAW, max_examples=50, database=None)
+    def law(case: Case) -> None:
+        expected = joined(case.streams, case.conditions)
+        if results_of(case, 0, disturb=False, forget_pairs=True) != expected:
+            caught.append(case)
+
+    law()
+    assert caught

@@ -1,0 +1,45 @@
+"""The oracle: what a batch join of all accepted input gives, by DuckDB, as a multiset."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import duckdb
+import pyarrow as pa
+
+_local = threading.local()
+
+
+def connection() -> duckdb.DuckDBPyConnection:
+    if not hasattr(_local, "connection"):
+        _local.connection = duckdb.connect(config={"threads": 1})
+    return _local.connection
+
+
+def joined(
+    tables: Mapping[str, Sequence[pa.Table]], conditions: Iterable[str], select: str | None = None
+) -> Counter[str]:
+    """All rows of the join, each as text, with how often it occurs."""
+    for name, parts in tables.items():
+        connection().register(name, pa.concat_tables(parts))
+    columns = select or ", ".join(f'"{name}"."{column}"' for name, t in tables.items() for column in t[0].column_names)
+    where = " AND ".join(f"({condition})" for condition in conditions)
+    sources = ", ".join(f'"{name}"' for name in tables)
+    result = connection().sql(f"SELECT {columns} FROM {sources} WHERE {where}").to_arrow_table()
+    for name in tables:
+        connection().unregister(name)
+    return multiset(result)
+
+
+def multiset(table: pa.Table) -> Counter[str]:
+    """Rows as text: structs and strings print alike whichever engine made them."""
+    columns = [[repr(value) for value in column.to_pylist()] for column in table.columns]
+    return Counter(map("|".join, zip(*columns, strict=True))) if columns else Counter({"": table.num_rows})
+
+
+def difference(got: Counter[str], expected: Counter[str]) -> str:
+    missing, extra = expected - got, got - expected
+    return (
+        f"{missing.total()} missing, {extra.total()} too many of {expected.total()}; "
+        f"missing {list(missing.items())[:3]}, too many {list(extra.items())[:3]}"
+    )
