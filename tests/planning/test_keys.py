@@ -144,7 +144,7 @@ def test_structs_of_other_types_are_compared_field_by_field():
 
 
 def test_the_sides_that_do_not_match_are_the_ones_the_user_wrote():
-    with pytest.raises(TypeMismatchError, match="B.x is bigint and C.t is string"):
+    with pytest.raises(TypeMismatchError, match=r"B\.x is bigint and C\.t is string"):
         planned(join(A, B, C, on="A.x = B.x AND B.x = C.t"))
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
@@ -88,3 +89,23 @@ def _values(kind: pa.DataType) -> st.SearchStrategy[object]:
     if pa.types.is_string(kind):
         return st.sampled_from(["a", "b", "", None])
     return st.sampled_from([1, 2, 3, None])
+
+
+@st.composite
+def skewed_cases(draw: st.DrawFn) -> Case:
+    """A tree of three operators whose keys are skewed, with many rows that are the same."""
+    seed = draw(st.integers(0, 2**32))
+    rng = np.random.default_rng(seed)
+    epochs = tuple({name: _skewed(rng, name) for name in "ABCDE"} for _ in range(3))
+    abc = JoinNode(tuple(StreamNode(name, epochs[0][name].schema) for name in "ABC"), "A.k = B.k AND B.k = C.k")
+    abcd = JoinNode((abc, StreamNode("D", epochs[0]["D"].schema)), "C.t = D.t")
+    node = JoinNode((abcd, StreamNode("E", epochs[0]["E"].schema)), "D.k = E.k AND D.t = E.t")
+    return Case(Query(node), ("A.k = B.k", "B.k = C.k", "C.t = D.t", "D.k = E.k", "D.t = E.t"), epochs)
+
+
+def _skewed(rng: np.random.Generator, name: str) -> pa.Table:
+    """A third of the rows have one key, some keys are null, the others spread widely."""
+    rows = 8 if name in "DE" else 16
+    keys = np.where(rng.random(rows) < 0.35, 7, rng.integers(0, 60, rows))
+    texts = pa.array([f"t{value % 20}" for value in keys], mask=rng.random(rows) < 0.1)
+    return pa.table({"k": pa.array(keys, mask=rng.random(rows) < 0.1), "t": texts})

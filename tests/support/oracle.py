@@ -33,8 +33,13 @@ def joined(
 
 def multiset(table: pa.Table) -> Counter[str]:
     """Rows as text: structs and strings print alike whichever engine made them."""
-    columns = [[repr(value) for value in column.to_pylist()] for column in table.columns]
+    columns = [[repr(value) for value in plain(column).to_pylist()] for column in table.columns]
     return Counter(map("|".join, zip(*columns, strict=True))) if columns else Counter({"": table.num_rows})
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """An instant prints as a number: the name of its zone is of no matter."""
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) and column.type.tz else column
 
 
 def difference(got: Counter[str], expected: Counter[str]) -> str:

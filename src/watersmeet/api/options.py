@@ -64,7 +64,7 @@ def parse(options: Mapping[str, object], sink: str) -> tuple[Options, dict[str, 
     >>> parse({"memoryBudgt": "64m"}, "parquet")
     Traceback (most recent call last):
     watersmeet.model.errors.OptionError: [OptionError] option memoryBudgt is not known: neither Watersmeet nor the \
-parquet sink has it. To fix it, did you mean 'memoryBudget'?.
+parquet sink has it. Did you mean 'memoryBudget'?
     """
     known = {name.lower(): name for name in _OURS}
     ours: dict[str, object] = {}

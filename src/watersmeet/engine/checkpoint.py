@@ -90,6 +90,7 @@ def open_checkpoint(
         _refuse_foreign(location)
     else:
         _check(store.storage, manifest, expected)
+        _check_offsets(location, manifest)
     lock = _take(storage)
     try:
         _check_writable(store.storage)
@@ -124,6 +125,16 @@ def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
         )
     with ThreadPoolExecutor(VERIFY_THREADS) as pool:
         _consume(pool.map(lambda run: verify_run(storage, run), manifest.runs.values()))
+
+
+def _check_offsets(location: str, manifest: Manifest) -> None:
+    """Without Spark's offsets it would count batches from 0 again, and take new input for replays."""
+    if manifest.batch >= 0 and not open_storage(f"{location}/spark/offsets").list(""):
+        raise CheckpointCorruptError(
+            f"{location}/spark/offsets is missing or empty",
+            why=f"state has the input of {manifest.batch + 1} batches, and nothing tells which input that was",
+            how="restore it from a copy, or start with a new checkpointLocation",
+        )
 
 
 def _refuse_foreign(location: str) -> None:

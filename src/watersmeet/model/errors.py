@@ -20,7 +20,7 @@ class WatersmeetError(Exception):
     def __init__(self, what: str, *, why: str = "", how: str = "") -> None:
         self.what, self.why, self.how = what, why, how
         reason = f": {why}" if why else ""
-        remedy = f" To fix it, {how}." if how else ""
+        remedy = "" if not how else f" {how[0].upper()}{how[1:]}" if how.endswith("?") else f" To fix it, {how}."
         super().__init__(f"[{type(self).__name__}] {what}{reason}.{remedy}")
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -1,0 +1,36 @@
+"""One Spark session for all tests, as a user would make it; examples in docstrings find it as ``spark``."""
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local session with two task slots."""
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("watersmeet-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "2g")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _examples(request: pytest.FixtureRequest, doctest_namespace: dict[str, object]) -> None:
+    """Give an example the session if it speaks of it."""
+    example = getattr(request.node, "dtest", None)
+    if example is not None and "spark" in example.docstring:
+        doctest_namespace["spark"] = request.getfixturevalue("spark")

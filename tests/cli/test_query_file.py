@@ -1,0 +1,83 @@
+import re
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import EXAMPLES
+
+from watersmeet.cli.query_file import load
+from watersmeet.model.errors import QueryError
+
+GUIDE = EXAMPLES.parent / "docs" / "how-to" / "run-a-file.md"
+GOOD = """
+where = "A.x > 1"
+[streams.A]
+format = "json"
+path = "data/a"
+schema = "x INT"
+[streams.B]
+format = "rate"
+options = { rowsPerSecond = 3, path = "s3://bucket/b" }
+[streams.C]
+format = "rate"
+[[joins]]
+name = "ab"
+inputs = ["A", "B"]
+on = "A.x = B.value"
+[[joins]]
+inputs = ["ab", "C"]
+on = "A.x = C.value"
+[sink]
+format = "noop"
+[options]
+checkpointLocation = "ck"
+sites = 2
+[spark]
+conf = { "spark.ui.enabled" = true }
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "query.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_becomes_a_query_with_paths_seen_from_its_folder(tmp_path):
+    query = load(written(tmp_path, GOOD))
+    assert query.streams["A"].path == str(tmp_path / "data/a")
+    assert query.streams["B"].options == {"rowsPerSecond": 3, "path": "s3://bucket/b"}
+    assert query.options == {"checkpointLocation": str(tmp_path / "ck"), "sites": 2}
+    assert query.spark.settings == {"spark.ui.enabled": "true"}
+    assert (query.where, query.select, query.trigger) == ("A.x > 1", None, None)
+
+
+MISTAKES = {
+    "no TOML": ("[streams.A", "[", r"is not TOML"),
+    "unknown table": ("[sink]", "[sinc]", r"has the key 'sinc': .*did you mean 'sink'"),
+    "unknown key": ('schema = "x INT"', 'shema = "x INT"', r"\[streams.A\] has the key 'shema': .*mean 'schema'"),
+    "no sink": ('[sink]\nformat = "noop"', "", r"it has no key sink"),
+    "no format": ('format = "noop"', "", r"\[sink\] cannot be used: it has no key format"),
+    "wrong type": ('format = "noop"', "format = 7", r"\[sink\] cannot be used: format: expected str, got int"),
+    "one input": ('inputs = ["A", "B"]', 'inputs = ["A"]', r"\[\[joins\]\] number 1 cannot be used: inputs: .* >= 2"),
+    "select in a table": ('name = "ab"', 'select = ["A.x"]', r"write select above the first table"),
+    "unknown input": ('["ab", "C"]', '["abc", "C"]', r"has the input 'abc': .*did you mean 'ab'"),
+    "input used twice": ('["ab", "C"]', '["ab", "A"]', r"A is joined twice"),
+    "same name twice": ('name = "ab"', 'name = "C"', r"two things are called C"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_in_a_file_is_named_with_its_table(tmp_path, old, new, message):
+    assert old in GOOD
+    with pytest.raises(QueryError, match=message):
+        load(written(tmp_path, GOOD.replace(old, new, 1)))
+
+
+def test_a_stream_in_no_join_is_refused(tmp_path):
+    with pytest.raises(QueryError, match="stream D is in no join"):
+        load(written(tmp_path, GOOD + '[streams.D]\nformat = "rate"\n'))
+
+
+def test_the_file_of_the_guide_is_a_query(tmp_path):
+    [text] = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+    assert load(written(tmp_path, text)).joins

@@ -1,0 +1,72 @@
+import json
+import shutil
+import signal
+import subprocess
+
+import pytest
+from tests.cli.commands import (
+    ENVIRONMENT,
+    EXAMPLES,
+    NO_JAVA,
+    command,
+    read_json_lines,
+    succeed,
+    succeed_json,
+    watersmeet,
+)
+
+
+@pytest.fixture
+def examples(tmp_path):
+    return shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("out"))
+
+
+@pytest.mark.spark
+def test_the_example_of_orders_runs_and_its_state_can_be_looked_into(examples):
+    lines = succeed("run", examples / "orders.toml").splitlines()
+    assert [line.split()[:2] for line in lines[:-1]] == [["epoch", "0"], ["epoch", "1"], ["epoch", "2"]]
+    assert lines[-1].endswith("4 results in 3 epochs")
+    orders = read_json_lines(sorted((examples / "out/orders").rglob("*.json")))
+    assert sorted((row["order_id"], row["cents"], row["carrier"]) for row in orders) == [
+        (1, 1900, "post"),
+        (3, 1200, "bike"),
+        (4, 5000, "truck"),
+        (4, 15000, "truck"),
+    ]
+    state = succeed_json("state", examples / "out/orders-checkpoint", env=NO_JAVA)
+    assert {row["operator"] for row in state["rows"]} == {"join1", "join2"}
+    assert succeed_json("events", examples / "out/orders-checkpoint", env=NO_JAVA)["events"] == []
+
+
+@pytest.mark.spark
+def test_ctrl_c_stops_a_query_that_never_ends_after_a_whole_epoch(examples):
+    file = examples / "rates.toml"
+    file.write_text(file.read_text().replace('"console"', '"noop"').replace("numRows = 3, truncate = false", ""))
+    arguments, env = command("run", file, "--output", "json"), ENVIRONMENT | {"TMPDIR": str(examples)}
+    with subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        rest, noise = process.communicate(timeout=60)
+    last = json.loads(rest.splitlines()[-1])
+    assert (process.returncode, first["epoch"], noise) == (130, 0, "")
+    assert last["summary"]["stopped"]
+    assert last["summary"]["epochs"] == len(rest.splitlines())
+
+
+def test_a_wrong_file_is_told_in_one_paragraph_before_spark_starts(examples):
+    file = examples / "orders.toml"
+    file.write_text(file.read_text().replace("[sink]", "[sinc]"))
+    done = watersmeet("run", file, env=NO_JAVA)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("[UnknownNameError]")
+    assert "did you mean 'sink'?" in done.stderr
+    done = watersmeet("run", file, "--output", "json", env=NO_JAVA)
+    assert (done.returncode, json.loads(done.stdout)["error"]["condition"]) == (1, "UnknownNameError")
+
+
+def test_without_java_the_message_says_what_to_install(examples):
+    done = watersmeet("run", examples / "orders.toml", env=NO_JAVA)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "Java 17 or later" in done.stderr
+    assert "openjdk-17" in done.stderr

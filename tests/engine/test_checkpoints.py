@@ -1,0 +1,134 @@
+"""A checkpoint is used only by the query that made it, whole, and by one driver."""
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+import watersmeet as wm
+from watersmeet.model import errors
+from watersmeet.state import versions
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def made(spark, tmp_path_factory):
+    """A checkpoint with some state in it, and the streams it was made of."""
+    folder = tmp_path_factory.mktemp("made")
+    query = start(spark, folder)
+    assert query.awaitTermination(120)
+    return folder
+
+
+@pytest.fixture
+def copy(made, tmp_path):
+    return Path(shutil.copytree(made, tmp_path / "copy"))
+
+
+def start(spark, folder, on="A.k = B.k", column="v", **options):
+    flow = wm.Flow(spark)
+    a = flow.stream("A", wm.testing.replay(spark, [pa.table({"k": [1, 2], "v": [1, 2]})], str(folder / "A")))
+    b = flow.stream("B", wm.testing.replay(spark, [pa.table({"k": [1, 1], "v": [3, 4]})], str(folder / "B")))
+    rows = flow.join(a, b, on=on).select(f"A.{column} AS a", "B.v AS b")
+    writer = rows.writeStream.format("noop").option("checkpointLocation", str(folder / "ck")).options(**options)
+    return writer.trigger(availableNow=True).start()
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "lock"}
+
+
+def refused(spark, folder, kind, match, **changes):
+    before = files(folder)
+    with pytest.raises(kind, match=match):
+        start(spark, folder, **changes)
+    assert files(folder) == before, "a refused checkpoint was touched"
+
+
+def test_another_query_is_refused(spark, copy):
+    refused(spark, copy, errors.CheckpointMismatchError, "another query", on="A.k = B.k AND A.v = B.v")
+
+
+def test_other_columns_in_state_are_refused(spark, copy):
+    refused(spark, copy, errors.CheckpointMismatchError, "another query", column="k")
+
+
+def test_another_number_of_groups_is_refused(spark, copy):
+    refused(
+        spark, copy, errors.OptionError, "partitionGroups is 7, and the checkpoint was made with 300", partitionGroups=7
+    )
+
+
+def test_a_missing_run_is_refused_by_name(spark, copy):
+    run = next((copy / "ck/state/runs").rglob("*.arrow"))
+    run.unlink()
+    refused(spark, copy, errors.CheckpointCorruptError, run.name)
+
+
+def test_a_damaged_run_is_refused_by_name(spark, copy):
+    run = next((copy / "ck/state/runs").rglob("*.arrow"))
+    data = bytearray(run.read_bytes())
+    data[len(data) // 2] ^= 1
+    run.write_bytes(data)
+    refused(spark, copy, errors.CheckpointCorruptError, run.name)
+
+
+def test_a_damaged_manifest_is_refused_by_name(spark, copy):
+    last = sorted((copy / "ck/state/manifest").iterdir())[-1]
+    last.write_bytes(last.read_bytes().replace(b'"groups":300', b'"groups":301'))
+    refused(spark, copy, errors.CheckpointCorruptError, last.name)
+
+
+def test_a_newer_format_is_refused(spark, copy):
+    last = sorted((copy / "ck/state/manifest").iterdir())[-1]
+    newer = msgspec.structs.replace(versions.decode(last.read_bytes(), "it"), format=99)
+    last.write_bytes(versions.encode(newer))
+    refused(spark, copy, errors.CheckpointMismatchError, "format 99")
+
+
+def test_a_checkpoint_that_lost_its_manifests_is_refused(spark, copy):
+    shutil.rmtree(copy / "ck/state")
+    refused(spark, copy, errors.CheckpointCorruptError, "no manifest")
+
+
+def test_a_second_driver_is_fenced_off_while_the_first_runs(spark, tmp_path):
+    rates = spark.readStream.format("rate").load()
+    flow = wm.Flow(spark)
+    rows = flow.join(*(flow.stream(name, rates) for name in "XY"), on="X.value = Y.value")
+    writer = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    first = writer.start()
+    try:
+        with pytest.raises(errors.CheckpointInUseError, match="in use"):
+            writer.start()
+    finally:
+        first.stop()
+    second = writer.start()
+    second.stop()
+
+
+def test_a_checkpoint_that_lost_its_offsets_is_refused(spark, copy):
+    shutil.rmtree(copy / "ck/spark")
+    refused(spark, copy, errors.CheckpointCorruptError, "offsets")
+
+
+def test_a_query_goes_on_where_it_stopped_with_another_number_of_sites(spark, tmp_path):
+    old = {"A": pa.table({"k": [1, 2], "v": [1, 2]}), "B": pa.table({"k": [1, 1], "v": [3, 4]})}
+    new = {"A": pa.table({"k": [1], "v": [9]}), "B": pa.table({"k": [2], "v": [8]})}
+    assert results_so_far(spark, tmp_path, [old], sites=2)[0] == [(1, 3), (1, 4)]
+    rows, events = results_so_far(spark, tmp_path, [old, new], sites=3)
+    assert rows == [(2, 8), (9, 3), (9, 4)]
+    assert [event["kind"] for event in events] == ["reroute"]
+
+
+def results_so_far(spark, folder, epochs, sites):
+    """The results of one run over the epochs that are new to it, and the events."""
+    flow = wm.Flow(spark)
+    frames = {n: wm.testing.replay(spark, [epoch[n] for epoch in epochs], str(folder / n)) for n in "AB"}
+    rows = flow.join(*(flow.stream(*item) for item in frames.items()), on="A.k = B.k").select("A.v AS a", "B.v AS b")
+    writer = rows.writeStream.format("memory").queryName("goes_on").option("checkpointLocation", str(folder / "ck"))
+    query = writer.option("sites", sites).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    return sorted(map(tuple, spark.table("goes_on").collect())), query.events()

@@ -1,0 +1,63 @@
+"""The law on Spark: random trees of joins over random streams equal DuckDB's batch join, as multisets."""
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+import watersmeet as wm
+from tests.support.draws import Case, cases, skewed_cases
+from tests.support.oracle import difference, joined
+from tests.support.spark_runs import run_case
+
+pytestmark = pytest.mark.spark
+# A failing case is printed as drawn: shrinking would start hundreds of queries.
+LAW = settings(
+    max_examples=6,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+MORE = settings(LAW, max_examples=60)
+
+
+def check(spark: SparkSession, case: Case, sites: int, groups: int) -> None:
+    note(f"on {case.conditions}, {sites} sites, {groups} groups")
+    got = run_case(spark, case, sites=sites, partitionGroups=groups)
+    expected = joined(case.streams, case.conditions)
+    assert got == expected, difference(got, expected)
+
+
+@given(case=cases(most_streams=6), sites=st.integers(1, 3), groups=st.sampled_from([1, 7, 300]))
+@LAW
+def test_random_queries_equal_a_batch_join(spark: SparkSession, case: Case, sites: int, groups: int) -> None:
+    check(spark, case, sites, groups)
+
+
+@given(case=skewed_cases())
+@settings(LAW, max_examples=2)
+def test_skewed_keys_and_duplicates_equal_a_batch_join(spark: SparkSession, case: Case) -> None:
+    check(spark, case, 2, 300)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@given(case=cases(most_streams=6), sites=st.integers(1, 4), groups=st.sampled_from([1, 7, 300]))
+@MORE
+def test_many_random_queries_equal_a_batch_join(spark: SparkSession, case: Case, sites: int, groups: int) -> None:
+    check(spark, case, sites, groups)
+
+
+def test_a_kernel_that_never_joins_new_rows_with_new_rows_is_caught(spark: SparkSession) -> None:
+    caught = []
+
+    @given(case=skewed_cases())
+    @settings(LAW, max_examples=1, database=None)
+    def law(case: Case) -> None:
+        with wm.testing.thrown(forget_pairs=True):
+            got = run_case(spark, case, sites=2)
+        caught.append(got != joined(case.streams, case.conditions))
+
+    law()
+    assert any(caught)

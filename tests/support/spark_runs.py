@@ -1,0 +1,59 @@
+"""Run a case on Spark through the public API and give what the sink got."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import watersmeet as wm
+from tests.support.draws import Case
+from tests.support.oracle import multiset
+from watersmeet.model.query import JoinNode, Node, StreamNode
+
+PATIENCE_S = 240
+
+
+class Collected:
+    """A sink that keeps every epoch's rows by id, so that a replay replaces them."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[int, pa.Table] = {}
+
+    def __call__(self, rows: DataFrame, epoch: int) -> None:
+        self.epochs[epoch] = rows.toArrow()
+
+    @property
+    def rows(self) -> Counter[str]:
+        return sum((multiset(flat(table)) for table in self.epochs.values()), start=Counter())
+
+
+def flat(rows: pa.Table) -> pa.Table:
+    """A row's struct columns as plain columns."""
+    return rows.flatten()
+
+
+def relation(flow: wm.Flow, frames: Mapping[str, DataFrame], node: Node) -> wm.Relation:
+    """A drawn query, in the words of the API."""
+    if isinstance(node, StreamNode):
+        return flow.stream(node.name, frames[node.name])
+    assert isinstance(node, JoinNode)
+    return flow.join(*(relation(flow, frames, each) for each in node.inputs), on=node.on)
+
+
+def run_case(spark: SparkSession, case: Case, **options: object) -> Counter[str]:
+    frames = {name: wm.testing.replay(spark, tables) for name, tables in case.streams.items()}
+    return run(relation(wm.Flow(spark), frames, case.query.node), **options)
+
+
+def run(rows: wm.Relation, **options: object) -> Counter[str]:
+    """All results of a query over what is available now."""
+    sink = Collected()
+    query = rows.writeStream.foreachBatch(sink).options(**options).trigger(availableNow=True).start()
+    assert query.awaitTermination(PATIENCE_S)
+    return sink.rows
+
+
+def tables_of(columns: Mapping[str, Sequence[object]], types: Mapping[str, pa.DataType] | None = None) -> pa.Table:
+    schema = pa.schema(list(types.items())) if types else None
+    return pa.table(dict(columns), schema=schema)
