@@ -1,7 +1,5 @@
 """Everything wrong with a query is told before anything runs: what, why, and how to fix it."""
 
-import os
-
 import pyarrow as pa
 import pytest
 
@@ -58,7 +56,8 @@ def test_a_function_that_is_not_there_is_refused(flow, streams):
         flow.join(*streams, on="O.id = P.order").select("no_such_function(O.id)")
 
 
-def test_two_streams_of_one_name_are_refused(spark, flow, streams):
+@pytest.mark.usefixtures("streams")
+def test_two_streams_of_one_name_are_refused(spark, flow):
     with pytest.raises(errors.DuplicateNameError, match="two names"):
         flow.stream("o", wm.testing.replay(spark, [pa.table({"x": [1]})]))
 
@@ -121,7 +120,7 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(flow, streams, tmp
     (tmp_path / "thesis.txt").write_text("do not touch")
     with pytest.raises(errors.CheckpointMismatchError, match=r"thesis\.txt"):
         started(flow.join(*streams, on="O.id = P.order"), checkpointLocation=str(tmp_path))
-    assert os.listdir(tmp_path) == ["thesis.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_every_error_is_a_watersmeet_error():

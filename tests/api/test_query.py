@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
+from tests.support.spark_runs import run
 
 import watersmeet as wm
-from tests.support.spark_runs import run
 
 pytestmark = pytest.mark.spark
 

@@ -8,11 +8,11 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-
-import watersmeet as wm
 from tests.crash.query import session
 from tests.support.oracle import joined
 from tests.support.spark_runs import PATIENCE_S, Collected
+
+import watersmeet as wm
 
 EPOCHS = 24
 KILL_AT = 20

@@ -3,7 +3,6 @@ import subprocess
 import sys
 
 import pytest
-
 from tests.cluster.sticky import EPOCHS, KILL_AT, SITES
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

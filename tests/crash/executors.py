@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.crash.query import expected, finish, session, written
 from tests.support.oracle import difference
+
 from watersmeet.testing import CrashPlan
 
 

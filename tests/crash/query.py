@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
+from tests.support.oracle import joined, multiset
 
 import watersmeet as wm
-from tests.support.oracle import joined, multiset
 
 EPOCHS = 4
 CONDITIONS = ("A.k = B.k", "B.t = C.t")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-
 from tests.crash.query import EPOCHS, expected, finish, written
 from tests.support.oracle import difference
+
 from watersmeet.testing import DRIVER_POINTS, WORKER_POINTS, CrashPlan
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

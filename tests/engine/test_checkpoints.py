@@ -77,13 +77,13 @@ def test_a_damaged_run_is_refused_by_name(spark, copy):
 
 
 def test_a_damaged_manifest_is_refused_by_name(spark, copy):
-    last = sorted((copy / "ck/state/manifest").iterdir())[-1]
+    last = max((copy / "ck/state/manifest").iterdir())
     last.write_bytes(last.read_bytes().replace(b'"groups":300', b'"groups":301'))
     refused(spark, copy, errors.CheckpointCorruptError, last.name)
 
 
 def test_a_newer_format_is_refused(spark, copy):
-    last = sorted((copy / "ck/state/manifest").iterdir())[-1]
+    last = max((copy / "ck/state/manifest").iterdir())
     newer = msgspec.structs.replace(versions.decode(last.read_bytes(), "it"), format=99)
     last.write_bytes(versions.encode(newer))
     refused(spark, copy, errors.CheckpointMismatchError, "format 99")

@@ -2,10 +2,10 @@
 
 import pyarrow as pa
 import pytest
-
-import watersmeet as wm
 from tests.support.oracle import joined, multiset
 from tests.support.spark_runs import Collected
+
+import watersmeet as wm
 from watersmeet.model import errors
 from watersmeet.storage import Fault, FaultyStorage
 

@@ -2,10 +2,10 @@
 
 import pyarrow as pa
 import pytest
-
-import watersmeet as wm
 from tests.support.oracle import joined
 from tests.support.spark_runs import run
+
+import watersmeet as wm
 
 pytestmark = pytest.mark.spark
 

@@ -139,7 +139,7 @@ def test_a_target_reads_like_a_sentence():
 
 
 def test_a_name_that_no_benchmark_has_is_refused_with_the_nearest():
-    with pytest.raises(WatersmeetError, match="did you mean 'growth'"):
+    with pytest.raises(WatersmeetError, match="id you mean 'growth'"):
         run_bench(["growht"], quick=True, progress=print)
 
 

@@ -13,6 +13,7 @@ from tests.support.miniature import Miniature
 from tests.support.oracle import difference, joined, multiset
 
 from watersmeet.adapt import merging
+from watersmeet.engine import receive
 from watersmeet.planning import plan
 
 LAW = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
@@ -71,6 +72,7 @@ def test_moves_merges_repeated_tasks_and_crashes_change_no_result(case: Case, se
     note(f"on {case.conditions}, seed {seed}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merging, "FAN_IN", 2)
+        patch.setattr(receive, "ROUND_LIMIT_BYTES", random.Random(seed).choice([1, 100, 10**6]))
         assert broken(case, seed, disturb=True) is None
 
 

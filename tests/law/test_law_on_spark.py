@@ -4,11 +4,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-
-import watersmeet as wm
 from tests.support.draws import Case, cases, skewed_cases
 from tests.support.oracle import difference, joined
 from tests.support.spark_runs import run_case
+
+import watersmeet as wm
 
 pytestmark = pytest.mark.spark
 # A failing case is printed as drawn: shrinking would start hundreds of queries.

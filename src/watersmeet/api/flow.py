@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from watersmeet.api.relation import Relation, join_relations
 from watersmeet.engine.session import is_case_sensitive

@@ -1,5 +1,6 @@
 """`StreamWriter`: Spark's verbs for where results go and how the query runs."""
 
+import logging
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from watersmeet.api.flow import Flow
     from watersmeet.api.relation import Relation
 
+_LOG = logging.getLogger("watersmeet")
 _TEMPORARY = ("memory", "console", "noop", "function")
 
 
@@ -113,6 +115,8 @@ class StreamWriter:
         if path is not None:
             self.option("path", path)
         options, sink_options = parse(self._options, self._format)
+        if options.memory_budget_bytes is not None:
+            _LOG.warning("memoryBudget is not enforced by this version: all state stays live")
         plan = self._relation.plan()
         topology = Topology(plan)
         session = self._flow.spark
@@ -155,7 +159,7 @@ class StreamWriter:
             return FileSink(self._format, path, rest, self._partition_by)
         if self._format == "memory":
             return self._memory(empty)
-        return FormatSink(self._format, options, self._name or "watersmeet", self._partition_by)
+        return FormatSink(self._format, options, self._partition_by)
 
     def _memory(self, empty: DataFrame) -> MemorySink:
         if not self._name:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from watersmeet.engine.layout import HASH, RUN, SITE, TAG, Layout, slot_name
 from watersmeet.engine.site_task import SiteTask

@@ -1,6 +1,11 @@
-"""Turn the batches that arrive at a site into sorted rows per input."""
+"""Turn the batches that arrive at a site into rounds of sorted rows per input.
 
-from collections.abc import Iterable
+A site joins what an epoch brings in *rounds* of at most `ROUND_LIMIT_BYTES`, so that an epoch of any size needs bounded
+memory: the rows of one round are old rows to the next. Most epochs have one round.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -10,38 +15,68 @@ import pyarrow as pa
 from watersmeet.engine.layout import HASH, RUN, TAG, slot_name
 from watersmeet.engine.spec import InputSpec, LevelSpec
 from watersmeet.state.manifest import RunFile
-from watersmeet.state.rows import SortedRows
+from watersmeet.state.rows import SortedRows, one_batch
+
+ROUND_LIMIT_BYTES = 256 << 20
 
 
-def receive(spec: LevelSpec, batches: Iterable[pa.RecordBatch]) -> tuple[dict[int, SortedRows], dict[int, RunFile]]:
-    """The rows of each tag, sorted by hash, and the runs that pointers name."""
-    arrived = [batch for batch in batches if batch.num_rows]
-    if not arrived:
-        return {}, {}
-    table = pa.Table.from_batches(arrived).combine_chunks()
-    tags = table.column(TAG).chunk(0).to_numpy()
-    present = np.unique(tags).tolist()
-    pointers = _pointers(table)
-    by_tag = {tag: _sorted(spec, spec.inputs[tag], table, tags) for tag in present if tag not in pointers}
-    return by_tag, pointers
+@dataclass(frozen=True)
+class Round:
+    """Rows by tag, and for other tags the run that holds theirs; no tag has both."""
+
+    rows: dict[int, SortedRows]
+    pointers: dict[int, RunFile]
 
 
-def _sorted(spec: LevelSpec, source: InputSpec, table: pa.Table, tags: npt.NDArray[np.int32]) -> SortedRows:
+@dataclass
+class Receiver:
+    """Collects batches until there is enough for a round."""
+
+    spec: LevelSpec
+    _batches: list[pa.RecordBatch] = field(default_factory=list)
+    _bytes: int = 0
+    _pointers: dict[int, list[RunFile]] = field(default_factory=dict)
+
+    def rounds(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Round]:
+        """All that arrives, a round at a time."""
+        for batch in batches:
+            self._add(batch)
+            if self._bytes > ROUND_LIMIT_BYTES:
+                yield self._round()
+        while self._batches or any(self._pointers.values()):
+            yield self._round()
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        if RUN in batch.schema.names:
+            named = batch.column(RUN).is_valid()
+            for row in batch.filter(named).select([TAG, RUN]).to_pylist():
+                self._pointers.setdefault(row[TAG], []).append(msgspec.json.decode(row[RUN], type=RunFile))
+            batch = batch.filter(pa.compute.invert(named)) if named.true_count else batch
+        if batch.num_rows:
+            self._batches.append(batch)
+            self._bytes += batch.nbytes
+
+    def _round(self) -> Round:
+        pointers = {tag: runs.pop(0) for tag, runs in self._pointers.items() if runs}
+        rows = self._sorted() if self._batches else {}
+        self._batches, self._bytes = [], 0
+        return Round(rows, pointers)
+
+    def _sorted(self) -> dict[int, SortedRows]:
+        rows = one_batch(pa.Table.from_batches(self._batches))
+        tags = rows.column(TAG).to_numpy()
+        return {tag: _sort(self.spec, self.spec.inputs[tag], rows, tags) for tag in np.unique(tags).tolist()}
+
+
+def _sort(spec: LevelSpec, source: InputSpec, rows: pa.RecordBatch, tags: npt.NDArray[np.int32]) -> SortedRows:
+    """The rows of one input: picked, sorted and cast to stored types in one go."""
     mine = np.flatnonzero(tags == source.tag)
-    hashes = table.column(HASH).chunk(0).fill_null(0).to_numpy().view(np.uint64)[mine]
+    hashes = rows.column(HASH).to_numpy().view(np.uint64)[mine]
     order = np.argsort(hashes)
     index = pa.array(mine[order])
     slots = [slot for _, slot in spec.incoming.columns[source.tag]]
     arrays = [
-        table.column(slot_name(slot)).chunk(0).take(index).cast(field.type)
-        for slot, field in zip(slots, source.schema, strict=True)
+        rows.column(slot_name(slot)).take(index).cast(stored.type)
+        for slot, stored in zip(slots, source.schema, strict=True)
     ]
     return SortedRows(hashes[order], pa.RecordBatch.from_arrays(arrays, schema=source.schema))
-
-
-def _pointers(table: pa.Table) -> dict[int, RunFile]:
-    if RUN not in table.column_names:
-        return {}
-    named = table.filter(table.column(RUN).is_valid())
-    runs = (msgspec.json.decode(text, type=RunFile) for text in named.column(RUN).to_pylist())
-    return dict(zip(named.column(TAG).to_pylist(), runs, strict=True))

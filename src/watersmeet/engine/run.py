@@ -4,7 +4,7 @@ import json
 import threading
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,10 +21,11 @@ from watersmeet.engine.epoch import EpochLoop
 from watersmeet.engine.progress import History
 from watersmeet.engine.session import check_workers, use_this_python
 from watersmeet.engine.shape import Shape
-from watersmeet.engine.sinks import Sink
+from watersmeet.engine.sinks import FormatSink, Sink
 from watersmeet.engine.switches import switches
 from watersmeet.engine.topology import Topology
 from watersmeet.model.errors import recognise
+from watersmeet.model.ids import Version
 from watersmeet.state.changes import apply_all
 from watersmeet.state.events import Event, record, recorded
 from watersmeet.state.garbage import Collector
@@ -138,7 +139,10 @@ def _loop(start: Start, checkpoint: Checkpoint) -> EpochLoop:
         crash=CrashPlan.from_environment(),
         forget_pairs=chosen.forget_pairs,
     )
-    return EpochLoop(assembly, checkpoint, start.shape, start.sink, collector)
+    sink = start.sink
+    if isinstance(sink, FormatSink):
+        sink = replace(sink, query_id=checkpoint.manifest.query_id)
+    return EpochLoop(assembly, checkpoint, start.shape, sink, collector)
 
 
 def _adjust(checkpoint: Checkpoint, expected: Expectation) -> None:
@@ -157,4 +161,4 @@ def _adjust(checkpoint: Checkpoint, expected: Expectation) -> None:
             }
         )
         checkpoint.manifest = apply_all(before, changes)
-    record(checkpoint.storage, before.version, events)
+    record(checkpoint.storage, Version(before.version + 1), events)

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.model.errors import OptionError
 from watersmeet.model.ids import EpochId
-from watersmeet.storage.open import open_storage
+from watersmeet.storage.open import delete_by_prefix
 
 FILE_FORMATS = ("parquet", "orc", "json", "csv", "text", "avro")
 MEMORY_LIMIT_ROWS = 20_000_000
@@ -34,20 +34,25 @@ class Sink(Protocol):
         """Consume an epoch's rows."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class FileSink:
-    """Files in one folder, or in folders of partition columns."""
+    """Files in one folder, or in folders of partition columns.
+
+    Only the first epoch of a run can have been written before, so only then is the folder searched for its files.
+    """
 
     format: str
     path: str
     options: Mapping[str, str]
     partition_by: tuple[str, ...] = ()
+    _is_first: bool = True
 
     def write(self, rows: DataFrame, epoch: EpochId) -> None:
         """Replace the epoch's files."""
         prefix = f"epoch-{epoch:012d}"
-        folder = open_storage(self.path)
-        folder.delete(path for path in folder.list("") if path.rsplit("/", 1)[-1].startswith(prefix))
+        if self._is_first:
+            delete_by_prefix(self.path, prefix)
+        self._is_first = False
         writer = rows.write.format(self.format).mode("append").options(**self.options)
         writer = writer.option("mapreduce.output.basename", prefix)
         (writer.partitionBy(*self.partition_by) if self.partition_by else writer).save(self.path)
@@ -98,8 +103,8 @@ class FormatSink:
 
     format: str
     options: Mapping[str, str]
-    query_id: str
     partition_by: tuple[str, ...] = ()
+    query_id: str = ""
 
     def write(self, rows: DataFrame, epoch: EpochId) -> None:
         """Append the epoch."""

@@ -1,6 +1,6 @@
 """A site task: one level of the plan, at one site, in one epoch, as a function of the rows that arrive.
 
-1. Receive: sort the arriving rows of every input by hash, and open the runs that pointers name.
+1. Receive: sort the arriving rows of every input by hash, in rounds if they are many.
 2. Keep: write each input's rows as a new run. Rows for a higher level are only kept; a *pointer* to their run goes
    up in their stead, so that a row crosses into Python once and is shuffled once.
 3. Join: every operator of the level yields the results its new rows complete.
@@ -23,7 +23,7 @@ import pyarrow as pa
 from watersmeet.engine.crash import executor_pid, reach
 from watersmeet.engine.effects import Effects, write_effects
 from watersmeet.engine.emit import Emitter
-from watersmeet.engine.receive import receive
+from watersmeet.engine.receive import Receiver, Round
 from watersmeet.engine.spec import InputSpec, LevelSpec, MergeOrder, OperatorSpec, SiteSlice
 from watersmeet.model.ids import OperatorId, RunId, SiteId
 from watersmeet.operators.join import Join
@@ -44,25 +44,33 @@ class SiteTask:
         self._changes: list[AddRun | MergeRuns | CountOutput] = []
         self._rows_in: dict[str, int] = {}
         self._rows_out: dict[OperatorId, int] = {}
+        self._earlier: dict[int, list[RunFile]] = {}
+        self._busy_s = 0.0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Consume the rows of this site and yield the level's output."""
         self._reach("task-start")
-        arrived, pointers = receive(self._spec, batches)
-        started = time.monotonic()
-        kept = {tag: self._keep(self._spec.inputs[tag], rows) for tag, rows in arrived.items() if len(rows)}
-        above = [run for tag, run in kept.items() if self._is_above(tag)]
-        above += [run for tag, run in pointers.items() if self._is_above(tag)]
-        self._reach("after-runs")
-        yield from self._emitter.pointers(above, self._slice.key)
-        here = {tag: open_run(self._spec.storage, run) for tag, run in pointers.items() if not self._is_above(tag)}
-        for operator in self._spec.operators:
-            yield from self._join(operator, here | arrived)
+        for arrived in Receiver(self._spec).rounds(batches):
+            started = time.monotonic()
+            yield from self._round(arrived)
+            self._busy_s += time.monotonic() - started
         for order in self._slice.merges:
             self._merge(order)
         self._reach("before-effects")
-        self._tell((time.monotonic() - started) * 1000)
+        self._tell()
         self._reach("after-effects")
+
+    def _round(self, arrived: Round) -> Iterator[pa.RecordBatch]:
+        kept = {tag: self._keep(self._spec.inputs[tag], rows) for tag, rows in arrived.rows.items()}
+        self._reach("after-runs")
+        runs = kept | arrived.pointers
+        yield from self._emitter.pointers([run for tag, run in runs.items() if self._is_above(tag)], self._slice.key)
+        here = {tag: run for tag, run in runs.items() if not self._is_above(tag)}
+        deltas = {tag: arrived.rows.get(tag) or open_run(self._spec.storage, run) for tag, run in here.items()}
+        for operator in self._spec.operators:
+            yield from self._join(operator, deltas)
+        for tag, run in here.items():
+            self._earlier.setdefault(tag, []).append(run)
 
     @cached_property
     def _slice(self) -> SiteSlice:
@@ -78,7 +86,8 @@ class SiteTask:
     def _keep(self, source: InputSpec, rows: SortedRows) -> RunFile:
         run = write_run(self._spec.storage, self._name(), source.operator, source.name, rows, self._spec.groups)
         self._changes.append(AddRun(run))
-        self._rows_in[f"{source.operator}/{source.name}"] = len(rows)
+        name = f"{source.operator}/{source.name}"
+        self._rows_in[name] = self._rows_in.get(name, 0) + len(rows)
         return run
 
     def _join(self, operator: OperatorSpec, deltas: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
@@ -88,14 +97,16 @@ class SiteTask:
         for joined in join.results(sides):
             yield self._emitter.results(operator, joined)
             self._reach("mid-output")
-        self._rows_out[operator.id] = int(join.output_by_group.sum())
-        if self._rows_out[operator.id]:
+        produced = int(join.output_by_group.sum())
+        self._rows_out[operator.id] = self._rows_out.get(operator.id, 0) + produced
+        if produced:
             self._changes.append(CountOutput(operator.id, tuple(join.output_by_group.tolist())))
 
     def _side(self, source: InputSpec, delta: SortedRows | None) -> Side:
         live = (pair for pair in self._slice.live[source.operator] if pair[0].input == source.name)
-        views = tuple(self._view(run, part) for run, part in live)
-        return Side(views, no_rows(source.schema) if delta is None else delta)
+        views = [self._view(run, part) for run, part in live]
+        views += [RunView(open_run(self._spec.storage, run)) for run in self._earlier.get(source.tag, [])]
+        return Side(tuple(views), no_rows(source.schema) if delta is None else delta)
 
     def _view(self, run: RunFile, part: Slice) -> RunView:
         rows = open_run(self._spec.storage, run)
@@ -119,14 +130,14 @@ class SiteTask:
     def _name(self) -> RunId:
         return RunId(run_name(self._spec.epoch, self._site, uuid.uuid4().hex[:12]))
 
-    def _tell(self, busy_ms: float) -> None:
+    def _tell(self) -> None:
         effects = Effects(
             self._spec.level,
             self._site,
             tuple(self._changes),
             self._rows_in,
             self._rows_out,
-            busy_ms,
+            self._busy_s * 1000,
             socket.gethostname(),
             _executor(),
             os.getpid(),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from watersmeet.engine.layout import HASH, TAG
 from watersmeet.model.plan import Key

@@ -83,6 +83,10 @@ class StorageFullError(StorageError):
     """There is no space left where state is written."""
 
 
+class StateLimitError(WatersmeetError):
+    """Rows that have to be together are larger than a limit of the storage format."""
+
+
 class WorkerError(WatersmeetError):
     """Spark's Python workers cannot run site tasks."""
 

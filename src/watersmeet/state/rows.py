@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.model.errors import StateLimitError
 from watersmeet.state.groups import Hashes, Ranges, group_offsets, row_range
 
 
@@ -61,6 +62,12 @@ def take_rows(rows: pa.RecordBatch, index: npt.NDArray[np.int64]) -> pa.RecordBa
 def one_batch(table: pa.Table) -> pa.RecordBatch:
     """A table's rows as a single record batch (an empty one where it has no rows)."""
     combined = table.combine_chunks()
+    if any(column.num_chunks > 1 for column in combined.columns):
+        raise StateLimitError(
+            f"{table.num_rows} rows hold more than 2 GiB in one column",
+            why="Arrow keeps at most that in one array, and these rows have to be together",
+            how="leave the long column out of the join, or keep a reference to it instead",
+        )
     columns = [column.chunk(0) if column.num_chunks else _empty(column.type) for column in combined.columns]
     return pa.RecordBatch.from_arrays(columns, schema=combined.schema)
 

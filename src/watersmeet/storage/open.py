@@ -8,6 +8,7 @@ from fsspec.registry import known_implementations
 
 from watersmeet.model.errors import StorageError, nearest
 from watersmeet.storage.base import Storage
+from watersmeet.storage.failures import reported
 from watersmeet.storage.local import LocalStorage
 from watersmeet.storage.remote import SCHEMES, FsspecStorage, fsspec_url
 
@@ -30,6 +31,23 @@ def open_storage(location: str, cache: str | None = None, options: Mapping[str, 
         return LocalStorage(_local_path(location))
     _check_installed(location, fsspec_url(f"{scheme}:").rstrip(":"))
     return FsspecStorage(location.rstrip("/"), cache, dict(options or {}))
+
+
+def delete_by_prefix(location: str, prefix: str) -> None:
+    """Delete the files below a folder, at any depth, whose own names start with a prefix.
+
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = [pathlib.Path(folder, name).touch() for name in ("epoch-1-a", "epoch-2-a")]
+    >>> delete_by_prefix(folder, "epoch-1")
+    >>> [path.name for path in pathlib.Path(folder).iterdir()]
+    ['epoch-2-a']
+    """
+    with reported("clear", location):
+        files, root = fsspec.url_to_fs(location if _scheme(location) == "" else fsspec_url(location))
+        for path in files.find(root):
+            if path.rsplit("/", 1)[-1].startswith(prefix):
+                files.rm_file(path)
 
 
 def _scheme(location: str) -> str:

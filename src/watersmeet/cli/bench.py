@@ -1,0 +1,32 @@
+"""`watersmeet bench`: the benchmarks of the lab."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from watersmeet.cli.report import Output, OutputOption, progress_console, reporting
+
+
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(help="The benchmarks to run; all where none is named.")] = None,
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: minutes instead of an hour.")] = False,
+    output: OutputOption = Output.text,
+    json: Annotated[Path | None, typer.Option(help="Write the report as JSON to this file too.")] = None,
+) -> None:
+    """Run the benchmarks and compare with the figures the project promises.
+
+    The exit code is 0 only where all of them hold.
+    """
+    with reporting(output):
+        from watersmeet.lab.bench.run import run_bench
+
+        console = progress_console(output)
+        report = run_bench(list(names or ()), quick, lambda line: console.print(line, markup=False, soft_wrap=True))
+        typer.echo(report.to_json() if output is Output.json else report.text())
+        if json is not None:
+            json.parent.mkdir(parents=True, exist_ok=True)
+            json.write_text(report.to_json() + "\n")
+    if not report.ok:
+        raise typer.Exit(1)

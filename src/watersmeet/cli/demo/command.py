@@ -1,0 +1,104 @@
+"""The command: make the streams, run the query, watch it, count again, draw."""
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from watersmeet.cli.report import Output, OutputOption, print_json, progress_console, reporting
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from watersmeet.api.query import Query
+    from watersmeet.cli.demo.query import Sizes
+    from watersmeet.cli.demo.record import Record
+    from watersmeet.cli.epochs import Stop
+
+SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""A short run is over before Java's second compiler pays: without it the demo takes three quarters of the time."""
+
+
+def demo(
+    epochs: Annotated[int, typer.Option(min=1, help="How many epochs the streams last.")] = 12,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of each of the five streams in an epoch.")] = 5000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same streams.")] = 1,
+    sites: Annotated[
+        int | None, typer.Option(min=1, help="Sites the state is spread over.  [default: one a core]")
+    ] = None,
+    output: OutputOption = Output.text,
+    picture: Annotated[Path, typer.Option(help="Where to draw the picture of the run.")] = Path("out/demo.png"),
+) -> None:
+    """Join five generated streams on this machine, and watch it.
+
+    The query is the five-way join of the papers: A.a1 = B.b1 = C.c1, then C.c2 = D.d1, then D.d2 = E.e1. Spark is
+    started inside the command. At the end the number of results is compared with a count that joins nothing; the
+    exit code is 1 where they differ. The checkpoint stays, so that its state can be looked into.
+    """
+    with reporting(output):
+        from watersmeet.cli.demo.query import Sizes
+
+        record, stop = _run(Sizes(epochs, rows, seed), sites, output)
+        if stop:
+            progress_console(output).print(f"stopped after {len(record.epochs)} of {epochs} epochs")
+        else:
+            _finish(record, picture, output)
+    if stop or not record.exact:
+        raise typer.Exit(stop.exit_code or 1)
+
+
+def _run(sizes: "Sizes", sites: int | None, output: Output) -> "tuple[Record, Stop]":
+    from watersmeet.cli.demo.exact import results_after_each_epoch
+    from watersmeet.cli.demo.query import make_streams, start
+    from watersmeet.cli.demo.record import Record
+    from watersmeet.cli.epochs import stop_on_signals
+    from watersmeet.cli.session import spark_session
+    from watersmeet.state.versions import VersionStore
+    from watersmeet.storage.open import open_storage
+
+    console = progress_console(output)
+    checkpoint = Path(tempfile.mkdtemp(prefix="watersmeet-demo-"))
+    store = VersionStore(open_storage(str(checkpoint / "state")))
+    with spark_session(console, app_name="watersmeet-demo", conf=SHORT_RUN) as spark:
+        with console.status("Making the streams ..."):
+            streams = make_streams(sizes)
+            record = Record(sizes, str(checkpoint), results_after_each_epoch(streams), store)
+        with stop_on_signals() as stop:
+            with console.status("Starting the query ..."):
+                query = start(spark, streams, sites, checkpoint)
+            _watch(query, record, stop, console, output)
+    return record, stop
+
+
+def _watch(query: "Query", record: "Record", stop: "Stop", console: "Console", output: Output) -> None:
+    """Draw on a terminal; elsewhere write a line for every epoch, and nothing beside JSON."""
+    from rich.live import Live
+
+    from watersmeet.cli.demo.view import View
+    from watersmeet.cli.epochs import follow
+
+    if console.is_terminal:
+        with Live(View(record), console=console, refresh_per_second=5):
+            for epoch in follow(query, stop):
+                record.add(epoch)
+        return
+    for epoch in follow(query, stop):
+        record.add(epoch)
+        if output is Output.text:
+            console.print(epoch.line(), markup=False, soft_wrap=True)
+
+
+def _finish(record: "Record", picture: Path, output: Output) -> None:
+    from watersmeet.cli.demo.picture import draw
+    from watersmeet.cli.demo.summary import as_values, show
+    from watersmeet.cli.demo.view import state_tables
+
+    draw(record, picture)
+    if output is Output.json:
+        print_json(as_values(record, picture))
+        return
+    console = progress_console(output)
+    if not console.is_terminal:
+        console.print("", *state_tables(record), "", sep="\n")
+    show(console, record, picture)

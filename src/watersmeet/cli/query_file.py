@@ -1,0 +1,227 @@
+"""A query as a TOML file: its tables as values, checked key by key before Spark starts.
+
+Every table is converted by itself, so that a message can name the table and its nearest key. Relative paths are
+relative to the file, so a file and its data can be moved and run from anywhere.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from watersmeet.model.errors import DuplicateNameError, QueryError, UnknownNameError, nearest
+
+Value = str | bool | int | float
+Table = dict[str, Any]
+AnyTable = TypeVar("AnyTable", bound=msgspec.Struct)
+
+
+class StreamTable(msgspec.Struct, frozen=True):
+    """``[streams.NAME]``: a source of Spark's."""
+
+    format: str
+    path: str | None = None
+    schema: str | None = None
+    where: str | None = None
+    options: dict[str, Value] = {}
+
+
+class JoinTable(msgspec.Struct, frozen=True):
+    """``[[joins]]``: a join of streams and of joins above it in the file."""
+
+    inputs: Annotated[list[str], msgspec.Meta(min_length=2)]
+    on: str
+    name: str | None = None
+
+
+class SinkTable(msgspec.Struct, frozen=True):
+    """``[sink]``: where results go."""
+
+    format: str
+    path: str | None = None
+    partition_by: list[str] = []
+    query_name: str | None = None
+    options: dict[str, Value] = {}
+
+
+class TriggerTable(msgspec.Struct, frozen=True):
+    """``[trigger]``: when epochs begin; as soon as the last one has ended where nothing is said."""
+
+    available_now: bool | None = None
+    processing_time: str | None = None
+
+
+class SparkTable(msgspec.Struct, frozen=True):
+    """``[spark]``: the session."""
+
+    master: str = "local[*]"
+    app_name: str = "watersmeet"
+    conf: dict[str, Value] = {}
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings as Spark writes them."""
+        return {
+            name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in self.conf.items()
+        }
+
+
+class Tables(msgspec.Struct, frozen=True):
+    """The file, its tables not yet looked into."""
+
+    streams: dict[str, Table]
+    joins: list[Table]
+    sink: Table
+    where: str | None = None
+    select: list[str] | None = None
+    options: dict[str, Value] = {}
+    trigger: Table | None = None
+    spark: Table = {}
+
+
+class QueryFile(msgspec.Struct, frozen=True):
+    """A query, checked as far as it can be without Spark."""
+
+    streams: dict[str, StreamTable]
+    joins: list[JoinTable]
+    sink: SinkTable
+    where: str | None
+    select: list[str] | None
+    options: dict[str, Value]
+    trigger: TriggerTable | None
+    spark: SparkTable
+
+
+def load(path: Path) -> QueryFile:
+    """Read a file, refusing whatever is not understood."""
+    tables = _convert(_read(path), Tables, str(path))
+    query = QueryFile(
+        streams={name: _convert(each, StreamTable, f"[streams.{name}]") for name, each in tables.streams.items()},
+        joins=[_convert(each, JoinTable, f"[[joins]] number {i}") for i, each in enumerate(tables.joins, start=1)],
+        sink=_convert(tables.sink, SinkTable, "[sink]"),
+        where=tables.where,
+        select=tables.select,
+        options=tables.options,
+        trigger=None if tables.trigger is None else _convert(tables.trigger, TriggerTable, "[trigger]"),
+        spark=_convert(tables.spark, SparkTable, "[spark]"),
+    )
+    _check_joins(query)
+    return _with_paths_from(path.parent.absolute(), query)
+
+
+def _read(path: Path) -> Table:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise QueryError(
+            f"{path} cannot be read", why=str(error.strerror), how="give the path of a query file"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise QueryError(f"{path} is not TOML", why=str(error), how="correct the line it names") from error
+
+
+def _convert(table: Table, kind: type[AnyTable], where: str) -> AnyTable:
+    known = kind.__struct_fields__
+    for key in table:
+        if key not in known:
+            raise UnknownNameError(
+                f"{where} has the key {key!r}", why=f"it may have {', '.join(known)}", how=_hint(key, known)
+            )
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        how = "correct it; watersmeet run --help lists the keys"
+        raise QueryError(f"{where} cannot be used", why=_readable(str(error)), how=how) from error
+
+
+def _readable(problem: str) -> str:
+    """A message of msgspec's in the words of a file.
+
+    >>> _readable("Object missing required field `format`"), _readable("Expected `str`, got `int` - at `$.path`")
+    ('it has no key format', 'path: expected str, got int')
+    """
+    problem, _, place = (
+        problem.replace("`", "").replace("Object missing required field", "it has no key").partition(" - at $.")
+    )
+    return f"{place}: {problem[0].lower()}{problem[1:]}" if place else problem
+
+
+def _hint(key: str, known: tuple[str, ...]) -> str:
+    if key in {"where", "select"}:
+        return f"write {key} above the first table of the file; below a table's head it belongs to the table"
+    return f"correct it ({nearest(key, known)})"
+
+
+def _check_joins(query: QueryFile) -> None:
+    """Every join speaks of what stands above it, and nothing is left over."""
+    if not query.joins:
+        raise QueryError("the file has no [[joins]]", why="there is nothing to compute", how="add one")
+    unused = dict.fromkeys(query.streams, "stream")
+    for join in query.joins:
+        for name in join.inputs:
+            _use(name, unused, query)
+        if join.name is not None:
+            _check_new(join.name, query, unused)
+            unused[join.name] = "join"
+    unused.pop(query.joins[-1].name or "", None)
+    for name, kind in unused.items():
+        raise QueryError(
+            f"{kind} {name} is in no join", why="the last join is the result", how="join it, or take it out of the file"
+        )
+
+
+def _use(name: str, unused: dict[str, str], query: QueryFile) -> None:
+    if unused.pop(name, None) is not None:
+        return
+    names = [*query.streams, *(join.name for join in query.joins if join.name)]
+    if name in names:
+        raise DuplicateNameError(
+            f"{name} is joined twice, or before it is there",
+            why="joins are read from top to bottom, and each result goes into one of them",
+            how="put the joins in order; to join a stream with itself, describe it twice under two names",
+        )
+    raise UnknownNameError(
+        f"a join has the input {name!r}",
+        why="no stream and no join has that name",
+        how=f"correct it ({nearest(name, names)})",
+    )
+
+
+def _check_new(name: str, query: QueryFile, unused: Mapping[str, str]) -> None:
+    same = [join for join in query.joins if join.name == name]
+    if name in query.streams or name in unused or len(same) > 1:
+        raise DuplicateNameError(f"two things are called {name}", why="joins refer to names", how="rename one")
+
+
+# --- paths -----------------------------------------------------------------------------------------------------------
+
+
+def _with_paths_from(folder: Path, query: QueryFile) -> QueryFile:
+    replace = msgspec.structs.replace
+    streams = {
+        name: replace(each, path=_place(folder, each.path), options=_placed(folder, each.options))
+        for name, each in query.streams.items()
+    }
+    sink = replace(query.sink, path=_place(folder, query.sink.path), options=_placed(folder, query.sink.options))
+    return replace(query, streams=streams, sink=sink, options=_placed(folder, query.options))
+
+
+def _placed(folder: Path, options: Mapping[str, Value]) -> dict[str, Value]:
+    paths = {"path", "checkpointlocation"}
+    return {
+        name: _place(folder, value) if name.lower() in paths and isinstance(value, str) else value
+        for name, value in options.items()
+    }
+
+
+def _place(folder: Path, path: Any) -> Any:
+    """A relative path, seen from a folder; a URL and an absolute path are what they are.
+
+    >>> _place(Path("/home/me"), "data/orders"), _place(Path("/home/me"), "s3://bucket/x")
+    ('/home/me/data/orders', 's3://bucket/x')
+    """
+    if path is None or ":" in path.partition("/")[0]:
+        return path
+    return str(folder / path)

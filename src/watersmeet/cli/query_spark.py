@@ -1,0 +1,63 @@
+"""A query file carried out: its streams read by Spark, joined in a flow, and a writer for the result."""
+
+from typing import TYPE_CHECKING
+
+from watersmeet.cli.query_file import StreamTable
+from watersmeet.cli.report import said_by_spark
+from watersmeet.model.errors import QueryError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from watersmeet.api.relation import Relation
+    from watersmeet.api.writer import StreamWriter
+    from watersmeet.cli.query_file import QueryFile
+
+
+def writer_of(spark: "SparkSession", file: "QueryFile") -> "StreamWriter":
+    """Everything said in the file, ready to start."""
+    writer = _result(spark, file).writeStream.format(file.sink.format).partitionBy(*file.sink.partition_by)
+    for name, value in {**file.sink.options, **file.options}.items():
+        writer = writer.option(name, value)
+    if file.sink.path is not None:
+        writer = writer.option("path", file.sink.path)
+    if file.sink.query_name is not None:
+        writer = writer.queryName(file.sink.query_name)
+    if file.trigger is not None:
+        writer = writer.trigger(availableNow=file.trigger.available_now, processingTime=file.trigger.processing_time)
+    return writer
+
+
+def _result(spark: "SparkSession", file: "QueryFile") -> "Relation":
+    """The last join, filtered and projected."""
+    from watersmeet.api.flow import Flow
+
+    flow = Flow(spark)
+    relations = {
+        name: _stream(flow.stream(name, _read(spark, name, each)), each) for name, each in file.streams.items()
+    }
+    for join in file.joins:
+        result = flow.join(*(relations[name] for name in join.inputs), on=join.on)
+        relations[join.name or ""] = result
+    result = result.where(file.where) if file.where else result
+    return result.select(*file.select) if file.select else result
+
+
+def _stream(relation: "Relation", table: StreamTable) -> "Relation":
+    return relation.where(table.where) if table.where else relation
+
+
+def _read(spark: "SparkSession", name: str, table: StreamTable) -> "DataFrame":
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    reader = spark.readStream.format(table.format).options(**table.options)
+    try:
+        reader = reader.schema(table.schema) if table.schema else reader
+        return reader.load(table.path)
+    except (PySparkException, Py4JJavaError) as error:
+        raise QueryError(
+            f"stream {name} cannot be read",
+            why=said_by_spark(error),
+            how=f"correct format, path, schema and options of [streams.{name}]; files need a schema",
+        ) from error

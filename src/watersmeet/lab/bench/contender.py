@@ -1,0 +1,140 @@
+"""One contender's run, in a process of its own: ``python -m watersmeet.lab.bench.contender TASK``.
+
+The task is JSON (`Task`); the last line it prints is JSON (`Outcome`).
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from watersmeet.lab.bench.data import read_streams
+from watersmeet.lab.bench.outcome import CORES, Contender, Outcome, Task
+from watersmeet.lab.bench.suites import SUITES
+
+Progress = Mapping[str, Any]
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": str(CORES),
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
+ROCKSDB = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.join.stateFormatVersion": "4",
+}
+
+
+def main() -> None:
+    """Run the task given as the only argument."""
+    task = msgspec.json.decode(sys.argv[1], type=Task)
+    outcome = RUNS[task.contender](task)
+    sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
+
+
+def run_ours(task: Task) -> Outcome:
+    """Our operators."""
+    pipeline = SUITES[task.suite].pipeline
+    spark = _session(task, {})
+    relation = pipeline.relation(read_streams(spark, Path(task.data), pipeline.streams))
+    writer = relation.writeStream.format("noop").option("sites", CORES).trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", f"{task.work}/checkpoint")
+    started = time.monotonic()
+    query = writer.start()
+    query.awaitTermination()
+    whole_s = time.monotonic() - started
+    return _outcome(task, whole_s, query.recentProgress, _our_results, _our_state)
+
+
+def run_spark(task: Task) -> Outcome:
+    """Spark's own chain of stream-stream joins."""
+    pipeline = SUITES[task.suite].pipeline
+    spark = _session(task, ROCKSDB if task.contender == "spark-rocksdb" else {})
+    chain = pipeline.chain(read_streams(spark, Path(task.data), pipeline.streams))
+    writer = chain.writeStream.format("noop").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", f"{task.work}/checkpoint")
+    started = time.monotonic()
+    query = writer.start()
+    query.awaitTermination()
+    whole_s = time.monotonic() - started
+    reports = [json.loads(report.json) for report in query.recentProgress]
+    return _outcome(task, whole_s, reports, _spark_results, _spark_state)
+
+
+def run_duckdb(task: Task) -> Outcome:
+    """One batch join of all rows, materialised; reading the files is not counted."""
+    import duckdb  # noqa: PLC0415 -- only this contender needs it
+
+    pipeline = SUITES[task.suite].pipeline
+    database = duckdb.connect(config={"threads": CORES})
+    for name in pipeline.streams:
+        database.execute(f"CREATE TABLE {name} AS FROM read_parquet('{task.data}/{name}/*.parquet')")
+    started = time.monotonic()
+    database.execute(f"CREATE TABLE joined AS {pipeline.sql}")
+    whole_s = time.monotonic() - started
+    [(count,)] = database.execute("SELECT count(*) FROM joined").fetchall()
+    return Outcome(task.contender, whole_s, int(count))
+
+
+def _session(task: Task, more: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder.master(f"local[{CORES}]").appName("watersmeet-bench")
+    own = {"spark.driver.memory": task.heap, "spark.local.dir": f"{task.work}/local"}
+    for name, value in {**SETTINGS, **own, **more}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _outcome(
+    task: Task,
+    whole_s: float,
+    reports: Sequence[Progress],
+    results_of: Callable[[Progress], int],
+    state_of: Callable[[Progress], int],
+) -> Outcome:
+    epochs = [report for report in reports if report["numInputRows"]]
+    results = tuple(results_of(report) for report in epochs)
+    return Outcome(
+        task.contender,
+        whole_s,
+        sum(results),
+        epoch_ms=tuple(report["durationMs"]["triggerExecution"] for report in epochs),
+        epoch_results=results,
+        state_bytes=max((state_of(report) for report in epochs), default=0),
+    )
+
+
+def _our_results(report: Progress) -> int:
+    return int(report["customMetrics"]["rowsOut"])
+
+
+def _our_state(report: Progress) -> int:
+    return int(report["customMetrics"]["stateBytes"])
+
+
+def _spark_results(report: Progress) -> int:
+    return int(report["sink"]["numOutputRows"])
+
+
+def _spark_state(report: Progress) -> int:
+    return sum(int(operator["memoryUsedBytes"]) for operator in report["stateOperators"])
+
+
+RUNS: dict[Contender, Callable[[Task], Outcome]] = {
+    "watersmeet": run_ours,
+    "spark": run_spark,
+    "spark-rocksdb": run_spark,
+    "duckdb": run_duckdb,
+}
+
+if __name__ == "__main__":
+    main()

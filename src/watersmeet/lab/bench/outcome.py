@@ -1,0 +1,42 @@
+"""What a contender is told, and what it tells."""
+
+from typing import Literal, get_args
+
+import msgspec
+
+Contender = Literal["watersmeet", "spark", "spark-rocksdb", "duckdb"]
+CONTENDERS: tuple[Contender, ...] = get_args(Contender)
+CORES = 2
+"""Tasks at once, shuffle partitions, sites, threads: the same for all, on every machine."""
+
+
+class Task(msgspec.Struct, frozen=True):
+    """One contender's part in a suite; ``data`` has a folder per stream, ``work`` is its own."""
+
+    suite: str
+    contender: Contender
+    data: str
+    work: str
+    heap: str
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a run took and gave.
+
+    From outside come the peak of the memory of all its processes together, and the part of the machine's processors
+    that processes of others used meanwhile: the more, the less its times say.
+    """
+
+    contender: Contender
+    whole_s: float
+    results: int
+    epoch_ms: tuple[float, ...] = ()
+    epoch_results: tuple[int, ...] = ()
+    state_bytes: int = 0
+    peak_bytes: int = 0
+    others_share: float = 0.0
+
+    @property
+    def last_s(self) -> float:
+        """The last and largest epoch."""
+        return self.epoch_ms[-1] / 1000 if self.epoch_ms else 0.0

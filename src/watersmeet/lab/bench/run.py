@@ -1,0 +1,58 @@
+"""Run the benchmarks: for every suite write the data once, run the contenders one after the other, judge."""
+
+import platform
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from watersmeet.lab.bench.data import write_streams
+from watersmeet.lab.bench.measure import run_contender
+from watersmeet.lab.bench.outcome import Contender, Outcome, Task
+from watersmeet.lab.bench.report import Report, Section
+from watersmeet.lab.bench.suite import Size, Suite
+from watersmeet.lab.bench.suites import choose
+from watersmeet.lab.bench.units import show
+from watersmeet.model.errors import WatersmeetError
+
+PACKAGES = ("watersmeet", "pyspark", "pyarrow", "duckdb")
+
+
+def run_bench(names: list[str], quick: bool, progress: Callable[[str], None]) -> Report:  # noqa: FBT001 -- the seam
+    """Run some suites, all where no name is given; ``quick`` takes tiny sizes, and judges only the counts."""
+    suites = choose(names)
+    _check_contenders(suites)
+    sections = [_run_suite(suite, suite.quick if quick else suite.full, progress) for suite in suites]
+    if quick:
+        sections = [section.without_targets() for section in sections]
+    return Report(tuple(sections), _versions(), quick=quick)
+
+
+def _run_suite(suite: Suite, size: Size, progress: Callable[[str], None]) -> Section:
+    with tempfile.TemporaryDirectory(prefix="watersmeet-bench-", ignore_cleanup_errors=True) as folder:
+        progress(f"{suite.name}: {suite.title(size)}")
+        write_streams(Path(folder) / "data", suite.tables(size))
+        outcomes = {name: _run_contender(suite, size, name, Path(folder), progress) for name in suite.contenders}
+    comparisons, counts = suite.judge(size, outcomes)
+    return Section(suite.name, suite.title(size), tuple(outcomes.values()), tuple(comparisons), tuple(counts))
+
+
+def _run_contender(suite: Suite, size: Size, name: Contender, folder: Path, progress: Callable[[str], None]) -> Outcome:
+    progress(f"{suite.name}: {name} runs")
+    task = Task(suite.name, name, str(folder / "data"), str(folder / name), size.heap)
+    outcome = run_contender(task)
+    progress(f"{suite.name}: {name} took {show(outcome.whole_s, 's')} for {outcome.results:,} results")
+    return outcome
+
+
+def _check_contenders(suites: list[Suite]) -> None:
+    if any("duckdb" in suite.contenders for suite in suites) and find_spec("duckdb") is None:
+        raise WatersmeetError(
+            "the benchmarks compare with DuckDB", why="it is not installed", how="install it: pip install duckdb"
+        )
+
+
+def _versions() -> dict[str, str]:
+    installed = {name: version(name) for name in PACKAGES if find_spec(name)}
+    return {"python": platform.python_version(), **installed}

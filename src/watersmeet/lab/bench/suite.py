@@ -1,0 +1,53 @@
+"""What a suite of the benchmarks is."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from watersmeet.lab.bench.data import Tables
+from watersmeet.lab.bench.outcome import Contender, Outcome
+from watersmeet.lab.bench.pipeline import Pipeline
+from watersmeet.lab.bench.report import Comparison, Count, Target
+from watersmeet.lab.bench.units import Unit
+
+Outcomes = Mapping[Contender, Outcome]
+Judgement = tuple[list[Comparison], list[Count]]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much data: epochs, and rows of each stream in each of them; ``heap`` is that of every JVM."""
+
+    epochs: int
+    rows: int
+    heap: str
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The same data and the same query for some contenders, and what is expected of the outcome."""
+
+    name: str
+    title: Callable[[Size], str]
+    pipeline: Pipeline
+    contenders: tuple[Contender, ...]
+    full: Size
+    quick: Size
+    tables: Callable[[Size], Tables]
+    judge: Callable[[Size, Outcomes], Judgement]
+
+
+def gain(what: str, ours: float, theirs: float, unit: Unit, at_least: float | None = None) -> Comparison:
+    """How many times less ours is than theirs."""
+    target = Target(at_least, at_least=True) if at_least is not None else None
+    return Comparison(what, ours, theirs, unit, is_gain=True, target=target)
+
+
+def share(what: str, ours: float, theirs: float, unit: Unit, at_most: float | None = None) -> Comparison:
+    """What part or multiple of theirs ours is."""
+    target = Target(at_most, at_least=False) if at_most is not None else None
+    return Comparison(what, ours, theirs, unit, is_gain=False, target=target)
+
+
+def same_results(outcomes: Outcomes, expected: int | None = None) -> Count:
+    """All contenders gave as many results."""
+    return Count("results", {name: outcome.results for name, outcome in outcomes.items()}, expected)

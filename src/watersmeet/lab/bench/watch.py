@@ -1,0 +1,85 @@
+"""Watch the processes of a contender from outside: the memory they hold, and the processor time others take from them.
+
+Weighing the memory of a large process takes a while and holds it up, so it is done as seldom as keeps its share of the
+run below `WEIGHING_SHARE`.
+"""
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import psutil
+
+LOOK_EVERY_S = 0.1
+WEIGHING_SHARE = 0.02
+
+
+def _busy_s() -> float:
+    times = psutil.cpu_times()
+    return float(times.user + times.system)
+
+
+@dataclass
+class Watch:
+    """What a process and all its descendants have used so far."""
+
+    root: psutil.Process
+    peak_bytes: int = 0
+    _weigh_at_s: float = 0.0
+    _cpu_s: dict[int, float] = field(default_factory=dict)
+    _started_s: float = field(default_factory=time.monotonic)
+    _machine_s: float = field(default_factory=_busy_s)
+
+    def look(self) -> None:
+        """Note what all processes have used, and what they hold if it is time for that."""
+        with suppress(psutil.Error):
+            processes = [self.root, *self.root.children(recursive=True)]
+            for process in processes:
+                self._note(process)
+            if time.monotonic() >= self._weigh_at_s:
+                self._weigh(processes)
+
+    @property
+    def age_s(self) -> float:
+        """How long it has been watched."""
+        return time.monotonic() - self._started_s
+
+    @property
+    def others_share(self) -> float:
+        """The part of the machine's processors that other processes used, as far as it can be told from outside."""
+        others_s = _busy_s() - self._machine_s - sum(self._cpu_s.values())
+        return max(0.0, others_s / (self.age_s * (os.cpu_count() or 1)))
+
+    def end(self) -> None:
+        """Leave nothing behind, also where the run was interrupted or took too long."""
+        with suppress(psutil.NoSuchProcess):
+            for process in [*self.root.children(recursive=True), self.root]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+    def _note(self, process: psutil.Process) -> None:
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            self._cpu_s[process.pid] = times.user + times.system
+
+    def _weigh(self, processes: list[psutil.Process]) -> None:
+        before = time.monotonic()
+        self.peak_bytes = max(self.peak_bytes, sum(held_bytes(process) for process in processes))
+        after = time.monotonic()
+        self._weigh_at_s = after + (after - before) / WEIGHING_SHARE
+
+
+def held_bytes(process: psutil.Process) -> int:
+    """The memory of a process; what it shares with others counts by its part, where the system tells it.
+
+    >>> held_bytes(psutil.Process()) > 1_000_000
+    True
+    """
+    try:
+        memory = process.memory_full_info()
+    except psutil.NoSuchProcess:
+        return 0
+    except psutil.AccessDenied:
+        return int(process.memory_info().rss)
+    return int(getattr(memory, "pss", memory.rss))
