@@ -1,6 +1,8 @@
 """`StreamWriter`: Spark's verbs for where results go and how the query runs."""
 
+import atexit
 import logging
+import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping
@@ -175,7 +177,9 @@ class StreamWriter:
         if default:
             return f"{default.rstrip('/')}/{self._name or uuid.uuid4()}"
         if self._format in _TEMPORARY:
-            return tempfile.mkdtemp(prefix="watersmeet-")
+            folder = tempfile.mkdtemp(prefix="watersmeet-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            return folder
         raise OptionError(
             "option checkpointLocation is missing",
             why=f"without it a query to {self._format} could not go on after a restart",

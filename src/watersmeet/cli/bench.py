@@ -11,7 +11,7 @@ from watersmeet.cli.report import Output, OutputOption, progress_console, report
 def bench(
     names: Annotated[list[str] | None, typer.Argument(help="The benchmarks to run; all where none is named.")] = None,
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: minutes instead of an hour.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes; only the counts are judged.")] = False,
     output: OutputOption = Output.text,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON to this file too.")] = None,
 ) -> None:

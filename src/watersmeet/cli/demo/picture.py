@@ -52,7 +52,7 @@ def _rows(axes: "Axes", record: Record) -> None:
     axes.set_yscale("symlog", linthresh=10)
     axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_title("Rows in and results of each epoch", loc="left")
-    axes.legend(frameon=False, loc="upper left")
+    axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0)
 
 
 def _state(axes: "Axes", record: Record) -> None:

@@ -1,0 +1,93 @@
+"""The kernels, alone: every combination with a new row, once, however keys collide and batches are cut."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from watersmeet.operators import join as joins
+from watersmeet.operators import probe as probes
+from watersmeet.operators.join import Join
+from watersmeet.operators.probe import RunView, Side
+from watersmeet.state.rows import merge_rows, sort_rows
+
+KEYS = st.lists(st.integers(0, 5), max_size=5)
+
+
+def piece(number, keys, first, *, collide):
+    hashes = np.array([key % 2 if collide else key * 0x9E3779B97F4A7C15 % 2**64 for key in keys], np.uint64)
+    ids = pa.array(range(first, first + len(keys)), pa.int64())
+    return sort_rows(hashes, pa.record_batch({f"{number}.k": pa.array(keys, pa.int64()), f"{number}.id": ids}))
+
+
+def produced(epochs, *, collide, merge=(), **options):
+    """All results of joining epoch by epoch, as tuples of row numbers."""
+    width = len(epochs[0])
+    names = tuple((f"{number}.k",) for number in range(width)) if collide else None
+    join, runs, seen, got = Join(8, names, **options), [[] for _ in range(width)], [0] * width, Counter()
+    for epoch, inputs in enumerate(epochs):
+        deltas = [piece(n, keys, seen[n], collide=collide) for n, keys in enumerate(inputs)]
+        sides = [Side(tuple(map(RunView, runs[n])), deltas[n]) for n in range(width)]
+        for batch in join.results(sides):
+            got.update(zip(*(part.column(1).to_pylist() for part in batch.parts), strict=True))
+        for n, delta in enumerate(deltas):
+            runs[n].append(delta)
+            seen[n] += len(delta)
+            if epoch in merge:
+                runs[n] = [merge_rows(runs[n])]
+    assert int(join.output_by_group.sum()) == got.total()
+    return got
+
+
+def combinations(epochs):
+    rows = [[key for inputs in epochs for key in inputs[n]] for n in range(len(epochs[0]))]
+    every = itertools.product(*(range(len(keys)) for keys in rows))
+    return Counter(c for c in every if len({rows[n][row] for n, row in enumerate(c)}) == 1)
+
+
+@st.composite
+def epochs(draw):
+    width = draw(st.integers(2, 4))
+    return draw(st.lists(st.tuples(*[KEYS] * width), min_size=1, max_size=4))
+
+
+@given(epochs=epochs(), collide=st.booleans(), merge=st.sets(st.integers(0, 3)), limit=st.sampled_from([1, 3, 1000]))
+@settings(max_examples=1500, deadline=None)
+def test_every_combination_comes_once(epochs, collide, merge, limit):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joins, "BATCH_LIMIT_ROWS", limit)
+        patch.setattr(joins, "MATCH_LIMIT_BYTES", limit * 40)
+        assert produced(epochs, collide=collide, merge=merge) == combinations(epochs)
+
+
+def test_a_kernel_that_never_joins_new_rows_with_new_rows_is_caught():
+    pair = [([1, 2], [2, 3])]
+    assert produced(pair, collide=False) == combinations(pair)
+    assert produced(pair, collide=False, forget_pairs=True) != combinations(pair)
+
+
+def test_a_row_that_matches_very_many_is_written_out_in_bounded_batches():
+    many = piece(1, [1] * 300_000, 0, collide=False)
+    one = piece(0, [1, 1], 0, collide=False)
+    batches = list(Join(8).results([Side((), one), Side((RunView(many),), many.slice(0, 0))]))
+    assert sum(batch.count for batch in batches) == 600_000
+    assert max(batch.count for batch in batches) <= joins.BATCH_LIMIT_ROWS
+
+
+def test_groups_of_a_run_that_do_not_count_are_not_probed():
+    old, new = piece(1, [1, 2, 3], 0, collide=False), piece(0, [1, 2, 3], 0, collide=False)
+    none = RunView(old, np.zeros(8, dtype=np.bool_))
+    assert not list(Join(8).results([Side((), new), Side((none,), old.slice(0, 0))]))
+
+
+def test_the_input_that_drops_most_keys_is_probed_first(monkeypatch):
+    monkeypatch.setattr(probes, "SAMPLE_FROM", 10)
+    keys = list(range(2000))
+    big, selective = piece(1, keys, 0, collide=False), piece(2, [*range(5), *range(9000, 12000)], 0, collide=False)
+    delta = piece(0, keys, 0, collide=False)
+    sides = [Side((), delta), Side((RunView(big),), big.slice(0, 0)), Side((RunView(selective),), big.slice(0, 0))]
+    assert probes._order(sides, np.unique(delta.hashes))[0] == 2  # noqa: SLF001
