@@ -31,7 +31,7 @@ def test_rows_go_to_the_site_of_their_tags_routing_table(spark):
 @pytest.mark.spark
 @pytest.mark.parametrize("sites", [1, 2, 3, 16])
 def test_every_site_gets_a_partition_of_its_own(spark, sites):
-    keys = site_keys(spark, sites)
+    keys = site_keys(sites)
     rows = spark.createDataFrame([(key,) for key in keys], "site int").repartition(sites, "site")
     placed = rows.select("site", F.spark_partition_id().alias("partition")).collect()
     assert {row.site: row.partition for row in placed} == {key: site for site, key in enumerate(keys)}

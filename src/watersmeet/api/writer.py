@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from watersmeet.api.options import DEFAULT_GROUPS, Options, parse
 from watersmeet.api.query import Query
 from watersmeet.engine.checkpoint import Expectation
+from watersmeet.engine.direct import Direct, direct_output
 from watersmeet.engine.run import Start, start_run
 from watersmeet.engine.session import default_sites
 from watersmeet.engine.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink
@@ -20,6 +21,7 @@ from watersmeet.engine.topology import Topology
 from watersmeet.engine.types import spark_schema
 from watersmeet.model.errors import OptionError, UnsupportedError
 from watersmeet.planning.describe import fingerprint
+from watersmeet.storage.open import full_url
 
 if TYPE_CHECKING:
     from watersmeet.api.flow import Flow
@@ -124,6 +126,7 @@ class StreamWriter:
         session = self._flow.spark
         empty = self._relation.shape.apply(session.createDataFrame([], spark_schema(topology.row_schema())))
         sink = self._sink(sink_options, empty)
+        direct = self._direct(sink, topology)
         expected = Expectation(
             query_id=str(uuid.uuid4()),
             plan=fingerprint(plan),
@@ -137,7 +140,8 @@ class StreamWriter:
             topology=topology,
             frames=self._flow.frames,
             shape=self._relation.shape,
-            sink=sink,
+            sink=FormatSink("noop", {}) if direct else sink,
+            direct=direct,
             location=self._location(options),
             expected=expected,
             retained_versions=options.retained_versions,
@@ -158,10 +162,17 @@ class StreamWriter:
                     how='write .option("path", "out") or .start("out")',
                 )
             rest = {name: value for name, value in options.items() if name.lower() != "path"}
-            return FileSink(self._format, path, rest, self._partition_by)
+            return FileSink(self._format, full_url(path), rest, self._partition_by)
         if self._format == "memory":
             return self._memory(empty)
         return FormatSink(self._format, options, self._partition_by)
+
+    def _direct(self, sink: Sink, topology: Topology) -> Direct | None:
+        """How the site tasks themselves can serve the sink."""
+        shape, row = self._relation.shape, topology.row_schema()
+        if isinstance(sink, FileSink) and not self._partition_by:
+            return direct_output(sink.format, sink.path, sink.options, shape, topology.plan, row)
+        return direct_output("noop", None, {}, shape, topology.plan, row) if self._format == "noop" else None
 
     def _memory(self, empty: DataFrame) -> MemorySink:
         if not self._name:
@@ -172,10 +183,10 @@ class StreamWriter:
 
     def _location(self, options: Options) -> str:
         if options.checkpoint_location:
-            return options.checkpoint_location
+            return full_url(options.checkpoint_location)
         default = self._flow.spark.conf.get("spark.sql.streaming.checkpointLocation", None)
         if default:
-            return f"{default.rstrip('/')}/{self._name or uuid.uuid4()}"
+            return full_url(f"{default.rstrip('/')}/{self._name or uuid.uuid4()}")
         if self._format in _TEMPORARY:
             folder = tempfile.mkdtemp(prefix="watersmeet-")
             atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from watersmeet.adapt import merging
 from watersmeet.engine.crash import CrashPlan
+from watersmeet.engine.direct import Direct
 from watersmeet.engine.spec import LevelSpec, MergeOrder, OperatorSpec, SiteSlice
 from watersmeet.engine.topology import Topology
 from watersmeet.model.ids import EpochId, SiteId
@@ -20,6 +21,7 @@ class Assembly:
     topology: Topology
     storage: Storage
     driver: str
+    direct: Direct | None = None
     crash: CrashPlan | None = None
     forget_pairs: bool = False
 
@@ -41,6 +43,7 @@ class Assembly:
             outgoing=self.topology.outgoing(level),
             output=self.topology.output_schema(level),
             sites={SiteId(n): site_slice(manifest, operators, SiteId(n), key) for n, key in enumerate(keys)},
+            direct=self.direct if level == self.topology.depth - 1 else None,
             crash=self.crash,
             forget_pairs=self.forget_pairs,
         )

@@ -39,10 +39,9 @@ def tagged_union(topology: Topology, frames: Mapping[str, DataFrame]) -> DataFra
 
 
 def make_anchor(spark: SparkSession, keys: Sequence[int]) -> DataFrame:
-    """One cached row per site, in the site's own partition."""
-    anchor = spark.createDataFrame([(key,) for key in keys], f"{SITE} int").repartition(len(keys), SITE).persist()
-    anchor.count()
-    return anchor
+    """One row per site, in the site's own partition; cached where the first epoch's tasks happen to run."""
+    sites = spark.range(1).select(F.explode(F.lit(list(keys))).alias(SITE))
+    return sites.repartition(len(keys), SITE).persist()
 
 
 def run_level(anchor: DataFrame, delta: DataFrame, spec: LevelSpec) -> DataFrame:

@@ -29,6 +29,7 @@ class Effects(msgspec.Struct, frozen=True):
     host: str
     executor: int
     worker: int
+    files: tuple[str, ...] = ()
 
 
 def write_effects(storage: Storage, driver: str, epoch: EpochId, effects: Effects) -> None:

@@ -28,6 +28,14 @@ class Emitter:
             return self._rows(columns, joined.count)
         return self._tagged(self._spec.outgoing, operator.output_tag, columns, joined.count)
 
+    def direct(self, joined: Joined) -> pa.RecordBatch:
+        """A batch of the root's results for a file: the joined row, or the columns it was projected to."""
+        direct = self._spec.direct
+        columns = {name: part.column(name) for part in joined.parts for name in part.schema.names}
+        if direct is None or direct.columns is None:
+            return self._rows(columns, joined.count)
+        return pa.RecordBatch.from_arrays([columns[name] for name in direct.columns], schema=direct.schema)
+
     def pointers(self, runs: Sequence[RunFile], site_key: int) -> Iterator[pa.RecordBatch]:
         """One batch that tells the levels above which runs were written for them."""
         if runs:

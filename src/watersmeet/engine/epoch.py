@@ -18,6 +18,7 @@ from watersmeet.engine.assembly import Assembly, routing_keys
 from watersmeet.engine.checkpoint import Checkpoint
 from watersmeet.engine.crash import reach
 from watersmeet.engine.dataflow import finish, first_delta, make_anchor, next_delta, run_level
+from watersmeet.engine.direct import publish
 from watersmeet.engine.effects import Effects, clear_effects, read_effects
 from watersmeet.engine.progress import History, epoch_metrics
 from watersmeet.engine.session import prepare_stream_session
@@ -42,6 +43,7 @@ class EpochLoop:
     history: History = field(default_factory=History)
     error: WatersmeetError | None = None
     _anchor: DataFrame | None = None
+    _is_first: bool = True
     _keys: tuple[int, ...] = ()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -74,6 +76,7 @@ class EpochLoop:
         self.sink.write(rows, epoch)
         self._reach("after-sink", epoch)
         effects = self._effects(rows, epoch)
+        self._publish(effects, epoch)
         clock.lap("run")
         self._commit(effects, batch_id)
         clock.lap("commit")
@@ -92,13 +95,13 @@ class EpochLoop:
         rows = run_level(anchor, first_delta(batch, topology, routing, manifest.groups), levels[0])
         for spec in levels[1:]:
             rows = run_level(anchor, next_delta(rows, topology, spec.level, routing, manifest.groups), spec)
-        return self.shape.apply(finish(rows, topology.plan.root))
+        return rows if self.assembly.direct else self.shape.apply(finish(rows, topology.plan.root))
 
     def _anchored(self, batch: DataFrame) -> DataFrame:
         if self._anchor is None:
             session = batch.sparkSession
             prepare_stream_session(session)
-            self._keys = site_keys(session, self.checkpoint.manifest.sites)
+            self._keys = site_keys(self.checkpoint.manifest.sites)
             self._anchor = make_anchor(session, self._keys)
         return self._anchor
 
@@ -116,6 +119,12 @@ class EpochLoop:
             why="the others ended without telling what they did",
             how="make sure that all executors write to the same checkpointLocation",
         )
+
+    def _publish(self, effects: dict[tuple[int, SiteId], Effects], epoch: EpochId) -> None:
+        if self.assembly.direct is not None:
+            written = [(each.site, name) for each in effects.values() for name in each.files]
+            publish(self.assembly.direct, epoch, written, first=self._is_first)
+        self._is_first = False
 
     def _commit(self, effects: dict[tuple[int, SiteId], Effects], batch_id: BatchId) -> None:
         changes: list[Change] = [change for _, each in sorted(effects.items()) for change in each.changes]

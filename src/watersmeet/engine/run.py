@@ -16,6 +16,7 @@ from watersmeet.engine.assembly import Assembly
 from watersmeet.engine.checkpoint import Checkpoint, Expectation, open_checkpoint
 from watersmeet.engine.crash import CrashPlan
 from watersmeet.engine.dataflow import tagged_union
+from watersmeet.engine.direct import Direct
 from watersmeet.engine.effects import clear_effects
 from watersmeet.engine.epoch import EpochLoop
 from watersmeet.engine.progress import History
@@ -46,6 +47,7 @@ class Start:
     expected: Expectation
     retained_versions: int
     trigger: Mapping[str, Any]
+    direct: Direct | None = None
     name: str | None = None
 
 
@@ -136,6 +138,7 @@ def _loop(start: Start, checkpoint: Checkpoint) -> EpochLoop:
         start.topology,
         checkpoint.storage,
         driver=uuid.uuid4().hex[:12],
+        direct=start.direct,
         crash=CrashPlan.from_environment(),
         forget_pairs=chosen.forget_pairs,
     )

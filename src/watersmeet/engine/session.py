@@ -49,7 +49,13 @@ def use_this_python(spark: SparkSession) -> None:
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Refuse a session whose workers cannot import what site tasks need."""
+    """Refuse a session whose workers cannot import what site tasks need.
+
+    Workers that run the driver's own Python on its own machine can.
+    """
+    context = getattr(spark, "_sc", None)
+    if context is not None and str(context.master).startswith("local") and context.pythonExec == sys.executable:
+        return
     try:
         spark.range(1, numPartitions=1).mapInArrow(_import_task, "id long").collect()
     except Exception as error:

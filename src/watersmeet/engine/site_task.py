@@ -21,12 +21,13 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.engine.crash import executor_pid, reach
+from watersmeet.engine.direct import DirectWriter
 from watersmeet.engine.effects import Effects, write_effects
 from watersmeet.engine.emit import Emitter
 from watersmeet.engine.receive import Receiver, Round
 from watersmeet.engine.spec import InputSpec, LevelSpec, MergeOrder, OperatorSpec, SiteSlice
 from watersmeet.model.ids import OperatorId, RunId, SiteId
-from watersmeet.operators.join import Join
+from watersmeet.operators.join import Join, Joined
 from watersmeet.operators.probe import RunView, Side
 from watersmeet.state.changes import AddRun, CountOutput, MergeRuns
 from watersmeet.state.garbage import run_name
@@ -80,6 +81,12 @@ class SiteTask:
     def _emitter(self) -> Emitter:
         return Emitter(self._spec)
 
+    @cached_property
+    def _writer(self) -> DirectWriter:
+        if self._spec.direct is None:
+            raise ValueError(self._spec.level)
+        return DirectWriter(self._spec.direct, self._spec.epoch, self._site)
+
     def _is_above(self, tag: int) -> bool:
         return self._spec.inputs[tag].level > self._spec.level
 
@@ -95,12 +102,19 @@ class SiteTask:
         join = Join(self._spec.groups, keys, forget_pairs=self._spec.forget_pairs)
         sides = [self._side(source, deltas.get(source.tag)) for source in operator.inputs]
         for joined in join.results(sides):
-            yield self._emitter.results(operator, joined)
+            yield from self._give(operator, joined)
             self._reach("mid-output")
         produced = int(join.output_by_group.sum())
         self._rows_out[operator.id] = self._rows_out.get(operator.id, 0) + produced
         if produced:
             self._changes.append(CountOutput(operator.id, tuple(join.output_by_group.tolist())))
+
+    def _give(self, operator: OperatorSpec, joined: Joined) -> Iterator[pa.RecordBatch]:
+        """Results go to Spark, or are dealt with here."""
+        if self._spec.direct is None:
+            yield self._emitter.results(operator, joined)
+        elif self._spec.direct.path is not None:
+            self._writer.write(self._emitter.direct(joined))
 
     def _side(self, source: InputSpec, delta: SortedRows | None) -> Side:
         live = (pair for pair in self._slice.live[source.operator] if pair[0].input == source.name)
@@ -141,6 +155,7 @@ class SiteTask:
             socket.gethostname(),
             _executor(),
             os.getpid(),
+            self._writer.close() if "_writer" in vars(self) else (),
         )
         write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
 

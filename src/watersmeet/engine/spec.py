@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from watersmeet.engine.crash import CrashPlan
+from watersmeet.engine.direct import Direct
 from watersmeet.engine.layout import Layout
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.state.groups import Ranges
@@ -69,6 +70,7 @@ class LevelSpec:
     outgoing: Layout | None
     output: pa.Schema
     sites: Mapping[SiteId, SiteSlice]
+    direct: Direct | None = None
     crash: CrashPlan | None = None
     forget_pairs: bool = False
 

@@ -97,14 +97,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     >>> nearest("A.prize", ["A.price", "B.size"])
     "did you mean 'A.price'?"
     >>> nearest("x", ["alpha", "beta"])
-    'known names: alpha, beta'
+    'use one of alpha, beta'
     """
     candidates = list(known)
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     matches = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     if matches:
         return f"did you mean '{by_lower[matches[0]]}'?"
-    return "known names: " + ", ".join(candidates) if candidates else "there are none"
+    return "use one of " + ", ".join(candidates) if candidates else "define one first"
 
 
 def recognise(text: str) -> WatersmeetError | None:

@@ -1,5 +1,6 @@
 """From the location a user writes to the storage that serves it."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +34,21 @@ def open_storage(location: str, cache: str | None = None, options: Mapping[str, 
     return FsspecStorage(location.rstrip("/"), cache, dict(options or {}))
 
 
+def full_url(location: str) -> str:
+    """Make a location mean the same to Spark and to us, in every process: a bare path is a local one.
+
+    >>> full_url("/srv/out"), full_url("s3a://bucket/out")
+    ('file:///srv/out', 's3a://bucket/out')
+    """
+    return f"file://{os.path.abspath(location)}" if _scheme(location) == "" else location  # noqa: PTH100 -- no links
+
+
+def open_files(location: str) -> tuple[fsspec.AbstractFileSystem, str]:
+    """The file system of a location, and the location in it."""
+    files, root = fsspec.url_to_fs(location if _scheme(location) == "" else fsspec_url(location))
+    return files, str(root).rstrip("/")
+
+
 def delete_by_prefix(location: str, prefix: str) -> None:
     """Delete the files below a folder, at any depth, whose own names start with a prefix.
 
@@ -44,7 +60,7 @@ def delete_by_prefix(location: str, prefix: str) -> None:
     ['epoch-2-a']
     """
     with reported("clear", location):
-        files, root = fsspec.url_to_fs(location if _scheme(location) == "" else fsspec_url(location))
+        files, root = open_files(location)
         for path in files.find(root):
             if path.rsplit("/", 1)[-1].startswith(prefix):
                 files.rm_file(path)
