@@ -24,9 +24,10 @@ ROWS = pa.table(
 )
 
 
-def start(
-    spark, folder, *, through_spark, select=("A.k AS k", "A.text", "A.day", "A.at", "A.money", "A.list", "B.k AS b")
-):
+COLUMNS = ("A.k AS k", "A.text", "A.day", "A.at", "A.money", "A.list", "B.k AS b")
+
+
+def start(spark, folder, *, through_spark, select):
     flow = wm.Flow(spark)
     a = flow.stream("A", wm.testing.replay(spark, [ROWS, ROWS.slice(0, 2)]))
     b = flow.stream("B", wm.testing.replay(spark, [ROWS.select(["k"]), ROWS.select(["k"]).slice(0, 0)]))
@@ -42,9 +43,7 @@ def start(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "select", [("A.k AS k", "A.text", "A.day", "A.at", "A.money", "A.list", "B.k AS b"), ()], ids=["columns", "rows"]
-)
+@pytest.mark.parametrize("select", [COLUMNS, ()], ids=["columns", "rows"])
 def test_files_written_by_the_tasks_read_like_files_written_by_spark(spark, tmp_path, select):
     ours = start(spark, tmp_path / "ours", through_spark=False, select=select)
     theirs = start(spark, tmp_path / "theirs", through_spark=True, select=select)

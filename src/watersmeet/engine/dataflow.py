@@ -5,9 +5,10 @@
       -> hash, site -> exchange -> [anchor] -> tasks     level 1, ...
       -> filters -> rows (a struct column per stream)    to the sink
 
-The *anchor* makes sites sticky: a tiny cached DataFrame with one row per site. Joined as the left child of a merge
-join, its cached blocks give every site's task its preferred executor. Its rows are otherwise of no use, so the join is
-a right outer join, which streams the delta through.
+The *anchor* makes sites sticky: a tiny cached DataFrame with one row per site. Spark prefers to run a task where the
+first of its inputs is cached, and the first input of a merge join is its *streamed* side: the left one of a left outer
+join. (A right outer join would stream the delta instead of buffering it, and would not stick.) A site without rows thus
+gets a row of nulls, which its task passes over.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +48,7 @@ def make_anchor(spark: SparkSession, keys: Sequence[int]) -> DataFrame:
 def run_level(anchor: DataFrame, delta: DataFrame, spec: LevelSpec) -> DataFrame:
     """Bring every row to its site and run the site tasks of one level."""
     routed = delta.repartition(len(spec.sites), SITE)
-    placed = anchor.hint("merge").join(routed, SITE, "right").drop(SITE)
+    placed = anchor.hint("merge").join(routed, SITE, "left").drop(SITE)
     return placed.mapInArrow(_site_tasks(spec), spark_schema(spec.output))
 
 

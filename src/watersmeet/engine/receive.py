@@ -47,6 +47,8 @@ class Receiver:
             yield self._round()
 
     def _add(self, batch: pa.RecordBatch) -> None:
+        if batch.column(TAG).null_count:
+            batch = batch.filter(batch.column(TAG).is_valid())
         if RUN in batch.schema.names:
             named = batch.column(RUN).is_valid()
             for row in batch.filter(named).select([TAG, RUN]).to_pylist():

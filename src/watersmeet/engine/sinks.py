@@ -4,7 +4,8 @@ A sink is given an epoch's rows together with the epoch's id, possibly more than
 the epoch is replayed with the same result. What each sink makes of that:
 
 - **files** (parquet, orc, json, csv, text, avro): the names of an epoch's files start with ``epoch-<id>``; a replay
-  first deletes those that are there. Readers of the folder see every result once.
+  replaces those that are there. Readers of the folder see every result once. Plain columns go to parquet files, or to
+  ``noop``, straight from the site tasks (`direct`).
 - **a function**: gets the same id again, and can skip or replace.
 - **memory**: a replay replaces the epoch's rows; for tests and exploring.
 - **delta**: written under the id as transaction version, which Delta applies once.
