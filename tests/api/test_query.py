@@ -116,6 +116,16 @@ def test_columns_can_be_spark_columns_and_filters_too(relation):
     assert run(rows, sites=1) == {"1|6": 1}
 
 
+def test_streams_and_columns_may_have_names_the_engine_uses_itself(spark):
+    flow = wm.Flow(spark)
+    tables = {name: pa.table({"tag": [1, 2], "a b.c`d": [3, 4]}) for name in ("tag", "run", "site", "hash")}
+    tag, run_, site, hash_ = (flow.stream(n, wm.testing.replay(spark, [t])) for n, t in tables.items())
+    rows = tag.join(run_, on="tag.tag = run.tag").join(
+        site, hash_, on="run.`a b.c``d` = site.`a b.c``d` AND site.tag = hash.tag"
+    )
+    assert run(rows.select("tag.tag AS x", "hash.`a b.c``d` AS y"), sites=2) == {"1|3": 1, "2|4": 1}
+
+
 def test_a_query_may_keep_no_columns_at_all(relation):
     assert run(relation.select("1 AS one"), sites=2) == {"1": 3}
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from pyspark.sql import functions as F
 
+from watersmeet.engine.layout import HASH, TAG
 from watersmeet.engine.split import group_of as spark_group
 from watersmeet.engine.split import site_keys, site_of
 from watersmeet.state.groups import first_hash, group_of, group_offsets
@@ -23,7 +24,7 @@ def test_spark_and_the_kernels_agree_on_the_group_of_every_hash(spark, groups):
 
 @pytest.mark.spark
 def test_rows_go_to_the_site_of_their_tags_routing_table(spark):
-    rows = spark.createDataFrame([(0, 0), (0, -1), (1, 0), (1, -1)], "tag int, hash bigint")
+    rows = spark.createDataFrame([(0, 0), (0, -1), (1, 0), (1, -1)], f"`{TAG}` int, `{HASH}` bigint")
     sites = rows.select(site_of({0: [5, 6], 1: [7, 8]}, 2).alias("site")).collect()
     assert [row.site for row in sites] == [5, 6, 7, 8]
 

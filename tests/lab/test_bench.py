@@ -24,6 +24,7 @@ def outcomes(**changes: Outcome) -> dict[str, Outcome]:
     results = 150_000 * 6**3
     made = {
         "watersmeet": Outcome("watersmeet", 10.0, results, (1000.0, 2000.0), state_bytes=100),
+        "watersmeet-rows": Outcome("watersmeet-rows", 15.0, results, (1000.0, 4000.0), state_bytes=100),
         "spark": Outcome("spark", 50.0, results, (1000.0, 12_000.0), state_bytes=3000),
         "spark-rocksdb": Outcome("spark-rocksdb", 150.0, results, (1000.0, 40_000.0)),
         "duckdb": Outcome("duckdb", 5.0, results),
@@ -199,3 +200,11 @@ def test_all_contenders_of_the_three_way_benchmark_agree():
     assert {outcome.results for outcome in found.sections[0].outcomes} == {2_000 * 2**3}
     assert all(outcome.peak_bytes for outcome in found.sections[0].outcomes)
     assert any("spark-rocksdb took" in line for line in told)
+
+
+def test_results_that_never_reach_spark_are_not_taken_for_results_that_do():
+    comparisons, _ = threeway.judge(threeway.SUITE.full, outcomes())
+    ratios = {each.what: each.ratio for each in comparisons}
+    assert ratios["whole run, Spark in-heap"] == 5
+    assert ratios["whole run as rows, Spark in-heap"] == pytest.approx(50 / 15)
+    assert "drops results where they are made" in report(comparisons, []).text()

@@ -7,7 +7,7 @@ from pyspark.sql import Column as SparkColumn
 
 from watersmeet.engine.shape import Item, Select, Shape, Where
 from watersmeet.engine.topology import Topology
-from watersmeet.engine.types import spark_schema
+from watersmeet.engine.types import empty_frame
 from watersmeet.model.errors import QueryError
 from watersmeet.model.plan import Plan
 from watersmeet.model.query import FilterNode, JoinNode, Node, Query, StreamNode
@@ -77,7 +77,7 @@ class Relation:
     @property
     def columns(self) -> list[str]:
         """The names of the columns a sink gets."""
-        rows = self._flow.spark.createDataFrame([], spark_schema(Topology(self.plan()).row_schema()))
+        rows = empty_frame(self._flow.spark, Topology(self.plan()).row_schema())
         return list(self._shape.apply(rows).columns)
 
     @property

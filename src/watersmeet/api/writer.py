@@ -18,7 +18,7 @@ from watersmeet.engine.run import Start, start_run
 from watersmeet.engine.session import default_sites
 from watersmeet.engine.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink
 from watersmeet.engine.topology import Topology
-from watersmeet.engine.types import spark_schema
+from watersmeet.engine.types import empty_frame
 from watersmeet.model.errors import OptionError, UnsupportedError
 from watersmeet.planning.describe import fingerprint
 from watersmeet.storage.open import full_url
@@ -124,7 +124,7 @@ class StreamWriter:
         plan = self._relation.plan()
         topology = Topology(plan)
         session = self._flow.spark
-        empty = self._relation.shape.apply(session.createDataFrame([], spark_schema(topology.row_schema())))
+        empty = self._relation.shape.apply(empty_frame(session, topology.row_schema()))
         sink = self._sink(sink_options, empty)
         direct = self._direct(sink, topology)
         expected = Expectation(

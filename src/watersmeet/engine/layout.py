@@ -4,10 +4,10 @@ An exchange carries rows of several inputs. Each row has a *tag* that tells its 
 physical columns that hold, for each tag, one of its columns of that type. A row thus costs what its own columns cost,
 not the columns of all inputs together.
 
-    tag  hash   run   s0:long  s1:string
-    0    81..   -     A.k      A.p          a row of A
-    1    17..   -     B.k      -            a row of B
-    2    -      {..}  -        -            a run of D that the level below has written already (`pointer`)
+    #tag  #hash  #run  #s0:long  #s1:string
+    0     81..   -     A.k       A.p          a row of A
+    1     17..   -     B.k       -            a row of B
+    2     -      {..}  -         -            a run of D that the level below has written already (`pointer`)
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from watersmeet.model.plan import Column
 
-TAG, HASH, RUN, SITE = "tag", "hash", "run", "site"
+# No stream can have such a name, and streams are columns beside these.
+TAG, HASH, RUN, SITE = "#tag", "#hash", "#run", "#site"
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ def slot_name(slot: int) -> str:
     """The name of a slot's column.
 
     >>> slot_name(3)
-    's3'
+    '#s3'
     """
-    return f"s{slot}"
+    return f"#s{slot}"
 
 
 def _place(kind: pa.DataType, slots: list[pa.DataType], free: list[int]) -> int:

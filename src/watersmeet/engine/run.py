@@ -20,7 +20,7 @@ from watersmeet.engine.direct import Direct
 from watersmeet.engine.effects import clear_effects
 from watersmeet.engine.epoch import EpochLoop
 from watersmeet.engine.progress import History
-from watersmeet.engine.session import check_workers, use_this_python
+from watersmeet.engine.session import check_workers, start_workers
 from watersmeet.engine.shape import Shape
 from watersmeet.engine.sinks import FormatSink, Sink
 from watersmeet.engine.switches import switches
@@ -114,9 +114,9 @@ class Run:
 
 def start_run(start: Start) -> Run:
     """Check everything that can be checked, then start the query."""
-    use_this_python(start.session)
+    workers = start_workers(start.session, start.expected.sites)
     union = tagged_union(start.topology, start.frames)
-    check_workers(start.session)
+    check_workers(start.session, workers)
     checkpoint = open_checkpoint(start.location, start.expected, switches().wrap)
     try:
         loop = _loop(start, checkpoint)

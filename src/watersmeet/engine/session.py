@@ -2,7 +2,10 @@
 
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from watersmeet.model.errors import WorkerError
@@ -48,16 +51,28 @@ def use_this_python(spark: SparkSession) -> None:
         context.pythonExec = sys.executable
 
 
-def check_workers(spark: SparkSession) -> None:
+def start_workers(spark: SparkSession, sites: int) -> Future[None]:
+    """Have Spark start its Python workers in the background, while the query is still being prepared.
+
+    The job is a site task's journey without its work: an exchange, rows into Python and back.
+    """
+    use_this_python(spark)
+    pool = ThreadPoolExecutor(1, thread_name_prefix="watersmeet-workers")
+    started = pool.submit(_start_workers, spark, sites)
+    pool.shutdown(wait=False)
+    return started
+
+
+def check_workers(spark: SparkSession, started: Future[None]) -> None:
     """Refuse a session whose workers cannot import what site tasks need.
 
-    Workers that run the driver's own Python on its own machine can.
+    Workers that run the driver's own Python on its own machine can; there is no need to wait for them.
     """
     context = getattr(spark, "_sc", None)
     if context is not None and str(context.master).startswith("local") and context.pythonExec == sys.executable:
         return
     try:
-        spark.range(1, numPartitions=1).mapInArrow(_import_task, "id long").collect()
+        started.result()
     except Exception as error:
         if "ModuleNotFoundError" not in str(error) and "ImportError" not in str(error):
             raise
@@ -68,7 +83,12 @@ def check_workers(spark: SparkSession) -> None:
         ) from error
 
 
-def _import_task(batches):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    import watersmeet.engine.site_task  # noqa: F401, PLC0415
+def _start_workers(spark: SparkSession, sites: int) -> None:
+    rows = spark.range(sites, numPartitions=sites).repartition(sites, "id")
+    rows.mapInArrow(_import_task, "id long").write.format("noop").mode("overwrite").save()
+
+
+def _import_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import watersmeet.engine.site_task  # noqa: F401, PLC0415 -- in the worker
 
     yield from batches

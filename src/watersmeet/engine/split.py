@@ -43,7 +43,7 @@ def site_of(routings: Mapping[int, Sequence[int]], groups: int) -> SparkColumn:
     cases = [(tags, _look_up(table, groups)) for table, tags in tables.items()]
     if len(cases) == 1:
         return F.expr(cases[0][1])
-    whens = " ".join(f"WHEN {TAG} IN ({', '.join(map(str, tags))}) THEN {sql}" for tags, sql in cases)
+    whens = " ".join(f"WHEN `{TAG}` IN ({', '.join(map(str, tags))}) THEN {sql}" for tags, sql in cases)
     return F.expr(f"CASE {whens} END")
 
 
@@ -79,4 +79,4 @@ def _rotate(word: int, bits: int) -> int:
 
 def _look_up(table: Sequence[int], groups: int) -> str:
     entries = ",".join(map(str, table))
-    return f"element_at(CAST(split('{entries}', ',') AS ARRAY<INT>), CAST({group_of(HASH, groups)} + 1 AS INT))"
+    return f"element_at(CAST(split('{entries}', ',') AS ARRAY<INT>), CAST({group_of(f'`{HASH}`', groups)} + 1 AS INT))"

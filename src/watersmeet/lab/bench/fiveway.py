@@ -17,12 +17,14 @@ def tables(size: Size) -> Tables:
 
 def judge(_: Size, outcomes: Outcomes) -> Judgement:
     """Whole run, last epoch, state and peak memory against Spark's own joins."""
-    ours, theirs = outcomes["watersmeet"], outcomes["spark"]
+    ours, rows, theirs = outcomes["watersmeet"], outcomes["watersmeet-rows"], outcomes["spark"]
     comparisons = [
         gain("whole run, Spark in-heap", ours.whole_s, theirs.whole_s, "s", at_least=1),
         gain("last epoch, Spark in-heap", ours.last_s, theirs.last_s, "s"),
         gain("state, Spark in-heap", ours.state_bytes, theirs.state_bytes, "bytes"),
         gain("peak memory, Spark in-heap", ours.peak_bytes, theirs.peak_bytes, "bytes"),
+        gain("whole run as rows, Spark in-heap", rows.whole_s, theirs.whole_s, "s"),
+        gain("last epoch as rows, Spark in-heap", rows.last_s, theirs.last_s, "s"),
     ]
     return comparisons, [same_results(outcomes)]
 
@@ -37,7 +39,7 @@ SUITE = Suite(
             Step("E", (("D.d2", "E.e1"),)),
         )
     ),
-    contenders=("watersmeet", "spark"),
+    contenders=("watersmeet", "watersmeet-rows", "spark"),
     full=Size(epochs=6, rows=10_000, heap="8g"),
     quick=Size(epochs=2, rows=300, heap="1g"),
     tables=tables,

@@ -5,7 +5,7 @@ from itertools import zip_longest
 
 import msgspec
 
-from watersmeet.lab.bench.outcome import Outcome
+from watersmeet.lab.bench.outcome import ABOUT, Outcome
 from watersmeet.lab.bench.units import Unit, show
 
 
@@ -121,7 +121,9 @@ def _section(section: Section) -> list[str]:
     comparisons = [["comparison", "ours", "theirs", "ratio", "target", "met"]]
     comparisons += [_comparison(comparison) for comparison in section.comparisons]
     counts = [f"  {_count(count)}" for count in section.counts]
-    return [f"{section.name}: {section.title}", "", *table(outcomes), "", *table(comparisons), "", *counts]
+    legend = [f"  {outcome.contender}: {ABOUT[outcome.contender]}" for outcome in section.outcomes]
+    tables = [*table(outcomes), "", *table(comparisons)]
+    return [f"{section.name}: {section.title}", "", *legend, "", *tables, "", *counts]
 
 
 def _outcome(outcome: Outcome) -> list[str]:
