@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 
 import watersmeet as wm
 from watersmeet.model import errors
@@ -54,6 +55,12 @@ def test_a_column_that_is_not_there_is_refused_with_the_nearest(flow, streams):
 def test_a_function_that_is_not_there_is_refused(flow, streams):
     with pytest.raises(errors.QueryError, match="no_such_function"):
         flow.join(*streams, on="O.id = P.order").select("no_such_function(O.id)")
+
+
+def test_an_aggregate_is_refused(flow, streams):
+    joined = flow.join(*streams, on="O.id = P.order")
+    with pytest.raises(errors.QueryError, match="aggregates"):
+        started(joined.select(F.count("*")))
 
 
 @pytest.mark.usefixtures("streams")

@@ -31,6 +31,8 @@ def start(spark: SparkSession, folder: Path, seed: int) -> wm.Query:
     rows = a.join(b, on="A.k = B.k").join(c, on="B.t = C.t")
     writer = rows.select("A.id AS a", "B.id AS b", "C.id AS c", "A.k AS k").writeStream.format("parquet")
     writer = writer.option("path", str(folder / "out")).option("checkpointLocation", str(folder / "checkpoint"))
+    if seed % 2:  # through Spark's own writer instead of the site tasks
+        writer = writer.option("maxRecordsPerFile", 1000)
     return writer.option("sites", 2).trigger(availableNow=True).start()
 
 

@@ -111,7 +111,12 @@ def test_a_second_driver_is_fenced_off_while_the_first_runs(spark, tmp_path):
 
 def test_a_checkpoint_that_lost_its_offsets_is_refused(spark, copy):
     shutil.rmtree(copy / "ck/spark")
-    refused(spark, copy, errors.CheckpointCorruptError, "offsets")
+    refused(spark, copy, errors.CheckpointCorruptError, "same moment")
+
+
+def test_a_checkpoint_that_lost_its_last_version_is_refused(spark, copy):
+    max((copy / "ck/state/manifest").iterdir()).unlink()
+    refused(spark, copy, errors.CheckpointCorruptError, "same moment")
 
 
 def test_a_query_goes_on_where_it_stopped_with_another_number_of_sites(spark, tmp_path):

@@ -63,7 +63,7 @@ def test_a_query_without_results_leaves_a_readable_folder(spark, tmp_path):
 
 def test_publishing_an_epoch_again_replaces_it_and_clears_lost_attempts(tmp_path):
     schema = pa.schema([("x", pa.int64())])
-    output = Direct(f"file://{tmp_path}", schema, ("A.x",))
+    output = Direct(f"file://{tmp_path}", schema, ("A.x",), query="q")
     for attempt, sites in enumerate(([0, 1, 2], [0, 1])):
         written = []
         for site in sites:
@@ -74,7 +74,7 @@ def test_publishing_an_epoch_again_replaces_it_and_clears_lost_attempts(tmp_path
         lost.write(pa.record_batch({"x": pa.array([99])}))
         lost.close()
         publish(output, EpochId(3), written, first=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"epoch-000000000003-{n}.parquet" for n in (0, 1)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"epoch-000000000003-q-{n}.parquet" for n in (0, 1)]
     assert pq.read_table(tmp_path).column("x").to_pylist() == [1, 1]
 
 

@@ -90,6 +90,8 @@ def test_a_sink_that_reads_only_some_rows_or_reads_twice_changes_no_result(spark
 
     def curious(rows, epoch):
         rows.limit(1).collect()
+        rows.isEmpty()
+        assert rows.coalesce(1).count() == rows.count()
         if epoch == 1:
             counted.append(multiset(rows.toArrow().flatten()))
             assert rows.count() == counted[0].total()

@@ -32,6 +32,16 @@ KEYS: dict[str, tuple[pa.DataType, list[object]]] = {
     "big_decimal": (pa.decimal128(38, 10), [Decimal("1.1"), Decimal("12345678901234567890.5"), None]),
     "single": (pa.float32(), [0.0, -0.0, 1.5, float("nan"), float("inf"), None]),
     "double": (pa.float64(), [0.0, -0.0, 1.5, float("nan"), float("-inf"), None]),
+    "struct_of_floats": (
+        pa.struct([("x", pa.float64()), ("y", pa.float32())]),
+        [
+            {"x": 0.0, "y": 1.0},
+            {"x": -0.0, "y": 1.0},
+            {"x": float("nan"), "y": -0.0},
+            {"x": float("nan"), "y": 0.0},
+            None,
+        ],
+    ),
     "struct": (STRUCT, [{"x": 1, "y": "a"}, {"x": None, "y": "a"}, {"x": None, "y": None}, None]),
 }
 

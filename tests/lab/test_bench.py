@@ -106,7 +106,7 @@ def test_growth_compares_the_means_of_windows_with_one_and_ten_times_the_state()
     epoch_ms = tuple(100.0 + epoch / 10 for epoch in range(size.epochs))
     run = Outcome("watersmeet", 20.0, 0, epoch_ms, (size.rows,) * size.epochs)
     comparisons, [count] = growth.judge(size, {"watersmeet": run})
-    assert comparisons[0].ratio == pytest.approx(109.55 / 100.95)
+    assert comparisons[0].ratio == pytest.approx(119.55 / 101.95)
     assert count.right
 
 

@@ -8,10 +8,10 @@ from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.model.ids import BatchId, InputName, OperatorId, RunId
 from watersmeet.state import runs
 from watersmeet.state.changes import AddRun, FinishBatch, MergeRuns, apply_all
-from watersmeet.state.garbage import Collector, run_name
+from watersmeet.state.garbage import Collector
 from watersmeet.state.manifest import Manifest, OperatorState
 from watersmeet.state.rows import SortedRows, bytes_by_group, sort_rows
-from watersmeet.state.runs import open_run, verify_run, write_run
+from watersmeet.state.runs import open_run, run_name, verify_run, write_run
 from watersmeet.state.versions import VersionStore
 from watersmeet.storage import LocalStorage
 

@@ -22,7 +22,7 @@ from watersmeet.engine.layout import HASH, RUN, SITE, TAG, Layout, slot_name
 from watersmeet.engine.site_task import SiteTask
 from watersmeet.engine.spec import LevelSpec
 from watersmeet.engine.topology import Topology
-from watersmeet.model.ids import BatchId, EpochId, SiteId
+from watersmeet.model.ids import BatchId, SiteId
 from watersmeet.model.plan import Column, Input, Operator, Plan
 from watersmeet.state.changes import FinishBatch, Reroute, apply_all
 from watersmeet.state.garbage import Collector
@@ -51,6 +51,7 @@ class Miniature:
     def __post_init__(self) -> None:
         self.topology = Topology(self.plan)
         self.driver = "driver1"
+        self.reported: list[str] = []
         self.storage = LocalStorage(self.folder, durable=False)
         self.store = VersionStore(self.storage)
         states = {o.id: OperatorState(even(self.groups, self.sites)) for o in self.plan.operators}
@@ -62,7 +63,7 @@ class Miniature:
     def epoch(self, tables: Mapping[str, pa.Table], chance: random.Random | None = None) -> pa.Table:
         """Run and commit an epoch; with a `chance`, tasks may be repeated."""
         results = self.attempt(tables, chance)
-        effects = read_effects(self.storage, self.driver, EpochId(self.manifest.version))
+        effects = read_effects(self.storage, self.reported)
         changes = [change for _, each in sorted(effects.items()) for change in each.changes]
         batch = BatchId(self.manifest.batch + 1)
         self.manifest = apply_all(self.manifest, [*changes, FinishBatch(batch)])
@@ -73,6 +74,7 @@ class Miniature:
     def attempt(self, tables: Mapping[str, pa.Table], chance: random.Random | None = None) -> pa.Table:
         """Run an epoch without committing it, as a driver that is killed before the commit."""
         keys = tuple(range(self.sites))
+        self.reported = []
         assembly = Assembly(self.topology, self.storage, self.driver, forget_pairs=self.forget_pairs)
         delta = self._first_delta(tables)
         for spec in assembly.levels(self.manifest, keys):
@@ -104,7 +106,9 @@ class Miniature:
             mine = delta.filter(pa.compute.equal(delta.column(SITE), site)).drop([SITE])
             size = chance.randint(1, 5) if chance else None
             for repeated in range(2 if chance and chance.random() < 0.2 else 1):
-                batches = list(SiteTask(spec, SiteId(site)).run(mine.to_batches(max_chunksize=size)))
+                task = SiteTask(spec, SiteId(site))
+                batches = list(task.run(mine.to_batches(max_chunksize=size)))
+                self.reported.append(task.effects_name)
                 if not repeated:
                     outputs += [pa.Table.from_batches([batch]) for batch in batches]
         return pa.concat_tables(outputs)
@@ -180,7 +184,7 @@ def named(rows: pa.Table, layout: Layout, tag: int, operator: Operator) -> pa.Ta
     """Slots under their columns' names."""
     by_stream: dict[str, dict[str, pa.ChunkedArray]] = {}
     for column in operator.output:
-        slot = layout.slot_of(tag, column)
+        slot = dict(layout.columns[tag])[column]
         by_stream.setdefault(column.stream, {})[column.field] = rows.column(slot_name(slot))
     return as_structs({stream: pa.table(fields) for stream, fields in by_stream.items()})
 

@@ -1,9 +1,9 @@
 """Which runs to merge: a size-tiered LSM tree.
 
 A run of ``b`` bytes is in tier ``log8(b / 4 KiB)``. When an input has `FAN_IN` runs in one tier at a site they become
-one, which is then in the next tier. So an input has at most ``(FAN_IN - 1) * tiers`` runs below `MERGED_LIMIT_BYTES`,
-every row is rewritten at most once a tier, and a probe's cost grows with the logarithm of the state. Runs that would
-together exceed the limit are left alone: a merge holds its result in memory.
+one, which is then in the next tier. Every row is rewritten at most once a tier, and the number of runs a probe visits
+grows with the logarithm of the state, up to `MERGED_LIMIT_BYTES`. Runs that would together exceed that are left alone,
+as a merge holds its result in memory: beyond it, an input has another run for every 32 to 256 MiB at a site.
 """
 
 from collections.abc import Sequence

@@ -81,7 +81,7 @@ parquet sink has it. Did you mean 'memoryBudget'?
 def _sink_option(name: str, sink: str) -> str:
     allowed = SINK_OPTIONS.get(sink)
     if allowed is None:
-        if not nearest(name, _OURS).startswith("did you mean"):
+        if not nearest(name, _OURS, cutoff=0.85).startswith("did you mean"):
             return name
     elif name.lower() in {option.lower() for option in allowed}:
         return name

@@ -125,6 +125,7 @@ class StreamWriter:
         topology = Topology(plan)
         session = self._flow.spark
         empty = self._relation.shape.apply(empty_frame(session, topology.row_schema()))
+        self._relation.shape.refuse_aggregates(empty)
         sink = self._sink(sink_options, empty)
         direct = self._direct(sink, topology)
         expected = Expectation(
@@ -171,15 +172,15 @@ class StreamWriter:
         """How the site tasks themselves can serve the sink."""
         shape, row = self._relation.shape, topology.row_schema()
         if isinstance(sink, FileSink) and not self._partition_by:
-            return direct_output(sink.format, sink.path, sink.options, shape, topology.plan, row)
+            codec = str(self._flow.spark.conf.get("spark.sql.parquet.compression.codec", "snappy"))
+            options = {"compression": codec, **{name.lower(): value for name, value in sink.options.items()}}
+            return direct_output(sink.format, sink.path, options, shape, topology.plan, row)
         return direct_output("noop", None, {}, shape, topology.plan, row) if self._format == "noop" else None
 
     def _memory(self, empty: DataFrame) -> MemorySink:
         if not self._name:
             raise OptionError("the memory sink has no name", why="its rows become a table", how='write .queryName("t")')
-        sink = MemorySink(self._flow.spark, self._name)
-        sink.start(empty)
-        return sink
+        return MemorySink(self._flow.spark, self._name, empty)
 
     def _location(self, options: Options) -> str:
         if options.checkpoint_location:

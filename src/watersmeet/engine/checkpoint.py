@@ -40,7 +40,6 @@ class Checkpoint:
     location: str
     store: VersionStore
     manifest: Manifest
-    is_new: bool
     lock: Lock | None
 
     @property
@@ -98,11 +97,13 @@ def open_checkpoint(
         if latest is None:
             latest = expected.first_manifest()
             store.commit(latest)
+        elif latest != manifest:
+            _check(store.storage, latest, expected)
     except Exception:
         if lock is not None:
             lock.release()
         raise
-    return Checkpoint(location, store, latest, manifest is None, lock)
+    return Checkpoint(location, store, latest, lock)
 
 
 def state_storage(location: str) -> Storage:
@@ -128,13 +129,20 @@ def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
 
 
 def _check_offsets(location: str, manifest: Manifest) -> None:
-    """Without Spark's offsets it would count batches from 0 again, and take new input for replays."""
-    if manifest.batch >= 0 and not open_storage(f"{location}/spark/offsets").list(""):
+    """Spark's log and the manifest must be of one moment, or new input would be taken for old, or left out."""
+    planned = _last(f"{location}/spark/offsets")
+    finished = _last(f"{location}/spark/commits")
+    if planned < manifest.batch or finished > manifest.batch:
         raise CheckpointCorruptError(
-            f"{location}/spark/offsets is missing or empty",
-            why=f"state has the input of {manifest.batch + 1} batches, and nothing tells which input that was",
-            how="restore it from a copy, or start with a new checkpointLocation",
+            f"{location}/spark has planned batch {planned} and finished {finished}, state has {manifest.batch}",
+            why="the offsets and the manifest are not of the same moment, or one of them was lost",
+            how="restore both from one copy, or start with a new checkpointLocation",
         )
+
+
+def _last(log: str) -> int:
+    names = (path.rsplit("/", 1)[-1] for path in open_storage(log).list(""))
+    return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def _refuse_foreign(location: str) -> None:
@@ -165,7 +173,7 @@ def _take(storage: Storage) -> Lock | None:
     if lock is None:
         raise CheckpointInUseError(
             f"{storage.url} is in use",
-            why="another query, perhaps in another process, holds its lock",
+            why=f"another query holds its lock, in {Lock.holder(Path(storage.root) / 'lock')}",
             how="stop that query first, or use another checkpointLocation",
         )
     return lock

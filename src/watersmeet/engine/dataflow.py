@@ -8,24 +8,24 @@
 The *anchor* makes sites sticky: a tiny cached DataFrame with one row per site. Spark prefers to run a task where the
 first of its inputs is cached, and the first input of a merge join is its *streamed* side: the left one of a left outer
 join. (A right outer join would stream the delta instead of buffering it, and would not stick.) A site without rows thus
-gets a row of nulls, which its task passes over.
+gets a row of nulls beside its site, which its task passes over.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from watersmeet.engine.effects import Report
 from watersmeet.engine.layout import HASH, RUN, SITE, TAG, Layout, slot_name
 from watersmeet.engine.site_task import SiteTask
 from watersmeet.engine.spec import LevelSpec
 from watersmeet.engine.split import hash_of, joins_something, site_of
 from watersmeet.engine.topology import Topology
 from watersmeet.engine.types import spark_schema, spark_type
-from watersmeet.model.ids import SiteId
 from watersmeet.model.plan import Column, Input, Operator
 
 
@@ -41,15 +41,16 @@ def tagged_union(topology: Topology, frames: Mapping[str, DataFrame]) -> DataFra
 
 def make_anchor(spark: SparkSession, keys: Sequence[int]) -> DataFrame:
     """One row per site, in the site's own partition; cached where the first epoch's tasks happen to run."""
-    sites = spark.range(1).select(F.explode(F.lit(list(keys))).alias(SITE))
+    numbers = spark.range(0, len(keys), 1, 1)
+    sites = numbers.select(F.element_at(F.lit(list(keys)), F.expr("CAST(id + 1 AS INT)")).alias(SITE))
     return sites.repartition(len(keys), SITE).persist()
 
 
-def run_level(anchor: DataFrame, delta: DataFrame, spec: LevelSpec) -> DataFrame:
+def run_level(anchor: DataFrame, delta: DataFrame, spec: LevelSpec, report: Report) -> DataFrame:
     """Bring every row to its site and run the site tasks of one level."""
     routed = delta.repartition(len(spec.sites), SITE)
-    placed = anchor.hint("merge").join(routed, SITE, "left").drop(SITE)
-    return placed.mapInArrow(_site_tasks(spec), spark_schema(spec.output))
+    placed = anchor.hint("merge").join(routed, SITE, "left")
+    return placed.mapInArrow(_site_tasks(spec, report), spark_schema(spec.output))
 
 
 def first_delta(union: DataFrame, topology: Topology, routing: Mapping[str, Sequence[int]], groups: int) -> DataFrame:
@@ -88,12 +89,19 @@ def finish(rows: DataFrame, operator: Operator) -> DataFrame:
     return rows
 
 
-def _site_tasks(spec: LevelSpec):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _site_tasks(spec: LevelSpec, report: Report) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function Spark runs for every site: the first row is the anchor's or comes after it, and tells which.
+
+    (The number of the Spark partition would not: a sink may coalesce several sites into one task.)
+    """
+    sites = {each.key: site for site, each in spec.sites.items()}
+
     def site_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        if context is None:
-            raise RuntimeError("a site task runs outside Spark")
-        yield from SiteTask(spec, SiteId(context.partitionId())).run(batches)
+        for first in batches:
+            if first.num_rows:
+                task = SiteTask(spec, sites[first.column(SITE)[0].as_py()])
+                yield from task.run(chain([first], batches))
+                report.add(task.effects_name)
 
     return site_task
 
@@ -114,7 +122,7 @@ def _slots(layout: Layout, sources: Mapping[int, Input]) -> list[SparkColumn]:
             filled.setdefault(slot, {})[tag] = _value(column, source)
     columns = []
     for slot, kind in enumerate(layout.slots):
-        value = _by_tag(filled[slot]) if slot in filled else F.lit(None)
+        value = _by_tag(filled[slot], guarded=len(sources) > 1) if slot in filled else F.lit(None)
         columns.append((value if slot in filled else value.cast(spark_type(kind))).alias(slot_name(slot)))
     return columns
 
@@ -151,10 +159,10 @@ def _passes(operator: Operator, source: Input) -> SparkColumn:
     return condition
 
 
-def _by_tag(cases: Mapping[int, SparkColumn]) -> SparkColumn:
-    """The expression of a row's own tag."""
+def _by_tag(cases: Mapping[int, SparkColumn], *, guarded: bool = False) -> SparkColumn:
+    """The expression of a row's own tag; guarded where there are rows of other tags, which it may not fit."""
     (first, value), *rest = cases.items()
-    if not rest:
+    if not rest and not guarded:
         return value
     chosen = F.when(F.col(TAG) == first, value)
     for tag, other in rest:

@@ -1,12 +1,16 @@
 """What a site task did, as a small file per attempt.
 
 A task that is repeated leaves several files; they describe the same rows under different run names, so any one of them
-will do, and the runs of the others are garbage. The driver takes one for each level and site.
+will do, and the runs of the others are garbage. But only of attempts that Spark itself saw succeed: one whose input was
+cut off, because Spark killed it or needed no more of its output, may not have noticed. So the names of the files are
+reported through an accumulator (`reports`), of which Spark counts what successful tasks have added.
 
 Each driver has a folder of its own for effects: a task that outlives its driver may have worked with another routing.
 """
 
 import uuid
+from collections.abc import Iterable
+from typing import Protocol
 
 import msgspec
 
@@ -32,22 +36,27 @@ class Effects(msgspec.Struct, frozen=True):
     files: tuple[str, ...] = ()
 
 
-def write_effects(storage: Storage, driver: str, epoch: EpochId, effects: Effects) -> None:
-    """Leave a task's effects for the driver."""
-    name = f"{effects.level}-{effects.site}-{uuid.uuid4().hex[:12]}"
-    storage.create(f"{_folder(driver, epoch)}/{name}.json", msgspec.json.encode(effects))
+class Report(Protocol):
+    """Takes the name of a successful attempt's effects to the driver."""
+
+    def add(self, name: str) -> None:
+        """Report a name."""
 
 
-def read_effects(storage: Storage, driver: str, epoch: EpochId) -> dict[tuple[int, SiteId], Effects]:
-    """One attempt's effects for each level and site that finished."""
-    found = (msgspec.json.decode(storage.read(path), type=Effects) for path in storage.list(_folder(driver, epoch)))
+def write_effects(storage: Storage, driver: str, epoch: EpochId, effects: Effects) -> str:
+    """Leave a task's effects for the driver; gives their name."""
+    name = f"{FOLDER}/{driver}/{epoch:012d}-{effects.level}-{effects.site}-{uuid.uuid4().hex[:12]}.json"
+    storage.create(name, msgspec.json.encode(effects))
+    return name
+
+
+def read_effects(storage: Storage, names: Iterable[str]) -> dict[tuple[int, SiteId], Effects]:
+    """One attempt's effects for each level and site."""
+    found = (msgspec.json.decode(storage.read(name), type=Effects) for name in sorted(set(names)))
     return {(effects.level, effects.site): effects for effects in found}
 
 
-def clear_effects(storage: Storage, driver: str | None = None) -> None:
-    """Delete the effects left for one driver, or for all."""
-    storage.delete(storage.list(f"{FOLDER}/{driver}" if driver else FOLDER))
-
-
-def _folder(driver: str, epoch: int) -> str:
-    return f"{FOLDER}/{driver}/{epoch:012d}"
+def clear_effects(storage: Storage, before: EpochId) -> None:
+    """Delete the effects of epochs that are committed, whichever driver they were left for."""
+    paths = storage.list(FOLDER)
+    storage.delete(path for path in paths if int(path.rsplit("/", 1)[-1].split("-", 1)[0]) < before)

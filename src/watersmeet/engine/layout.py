@@ -28,18 +28,14 @@ class Layout:
     slots: tuple[pa.DataType, ...]
     columns: Mapping[int, tuple[tuple[Column, int], ...]]
 
-    def slot_of(self, tag: int, column: Column) -> int:
-        """The slot a column has in rows of a tag."""
-        return dict(self.columns[tag])[column]
-
 
 def pack(columns: Mapping[int, Sequence[Column]], types: Mapping[Column, pa.DataType]) -> Layout:
     """Give every column of every tag a slot of its type; tags share slots.
 
     >>> a, b, c = Column("A", "k"), Column("A", "p"), Column("B", "k")
     >>> layout = pack({0: [a, b], 1: [c]}, {a: pa.int64(), b: pa.string(), c: pa.int64()})
-    >>> [str(slot) for slot in layout.slots], layout.slot_of(1, c)
-    (['int64', 'string'], 0)
+    >>> [str(slot) for slot in layout.slots], layout.columns[1]
+    (['int64', 'string'], ((Column(stream='B', field='k'), 0),))
     """
     slots: list[pa.DataType] = []
     placed: dict[int, tuple[tuple[Column, int], ...]] = {}

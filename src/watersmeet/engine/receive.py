@@ -47,7 +47,7 @@ class Receiver:
             yield self._round()
 
     def _add(self, batch: pa.RecordBatch) -> None:
-        if batch.column(TAG).null_count:
+        if batch.column(TAG).null_count:  # the row of a site to which none came
             batch = batch.filter(batch.column(TAG).is_valid())
         if RUN in batch.schema.names:
             named = batch.column(RUN).is_valid()

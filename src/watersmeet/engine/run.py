@@ -22,13 +22,13 @@ from watersmeet.engine.epoch import EpochLoop
 from watersmeet.engine.progress import History
 from watersmeet.engine.session import check_workers, start_workers
 from watersmeet.engine.shape import Shape
-from watersmeet.engine.sinks import FormatSink, Sink
+from watersmeet.engine.sinks import Sink
 from watersmeet.engine.switches import switches
 from watersmeet.engine.topology import Topology
-from watersmeet.model.errors import recognise
-from watersmeet.model.ids import Version
+from watersmeet.model.errors import CheckpointCorruptError, recognise
+from watersmeet.model.ids import EpochId
 from watersmeet.state.changes import apply_all
-from watersmeet.state.events import Event, record, recorded
+from watersmeet.state.events import Event, recorded
 from watersmeet.state.garbage import Collector
 from watersmeet.state.inspect import state_table
 from watersmeet.state.manifest import Manifest
@@ -90,8 +90,14 @@ class Run:
         return self.loop.error or recognise(str(error)) or error
 
     def state(self) -> pa.Table:
-        """The state of the last committed version."""
-        return state_table(self.loop.checkpoint.storage, self.manifest)
+        """The state of the last committed version; while it is read, newer ones may make it garbage."""
+        while True:
+            manifest = self.manifest
+            try:
+                return state_table(self.loop.checkpoint.storage, manifest)
+            except CheckpointCorruptError:
+                if self.manifest.version == manifest.version:
+                    raise
 
     def events(self) -> list[Event]:
         """The adaptations so far."""
@@ -108,8 +114,10 @@ class Run:
         except Exception:  # noqa: BLE001, S110 -- whoever waits for the query asks `failure`
             pass
         finally:
-            self.loop.close()
-            self._ended.set()
+            try:
+                self.loop.close()
+            finally:
+                self._ended.set()
 
 
 def start_run(start: Start) -> Run:
@@ -130,25 +138,23 @@ def start_run(start: Start) -> Run:
 
 def _loop(start: Start, checkpoint: Checkpoint) -> EpochLoop:
     chosen = switches()
-    clear_effects(checkpoint.storage)
+    clear_effects(checkpoint.storage, EpochId(checkpoint.manifest.version))
     collector = Collector(checkpoint.store, start.retained_versions)
     collector.start()
-    _adjust(checkpoint, start.expected)
+    events = _adjust(checkpoint, start.expected)
     assembly = Assembly(
         start.topology,
         checkpoint.storage,
         driver=uuid.uuid4().hex[:12],
-        direct=start.direct,
+        direct=start.direct and replace(start.direct, query=checkpoint.manifest.query_id),
         crash=CrashPlan.from_environment(),
         forget_pairs=chosen.forget_pairs,
     )
-    sink = start.sink
-    if isinstance(sink, FormatSink):
-        sink = replace(sink, query_id=checkpoint.manifest.query_id)
-    return EpochLoop(assembly, checkpoint, start.shape, sink, collector)
+    start.sink.begin(checkpoint.manifest.query_id)
+    return EpochLoop(start.session, assembly, checkpoint, start.shape, start.sink, collector, events)
 
 
-def _adjust(checkpoint: Checkpoint, expected: Expectation) -> None:
+def _adjust(checkpoint: Checkpoint, expected: Expectation) -> list[Event]:
     """Bring a stored manifest in line with the options of this run; it is committed with the next epoch."""
     before = checkpoint.manifest
     changes = resize(before, expected.sites)
@@ -164,4 +170,4 @@ def _adjust(checkpoint: Checkpoint, expected: Expectation) -> None:
             }
         )
         checkpoint.manifest = apply_all(before, changes)
-    record(checkpoint.storage, Version(before.version + 1), events)
+    return events

@@ -42,6 +42,15 @@ class Shape:
         texts = first.items if isinstance(first, Select) else ()
         return tuple(text for text in texts if isinstance(text, str)) if _all_text(first) else None
 
+    def refuse_aggregates(self, empty: DataFrame) -> None:
+        """Refuse steps that make a row of no rows: an aggregate would be one of each epoch by itself."""
+        if (len(self.steps) > 1 or any(map(_has_columns, self.steps))) and not empty.isEmpty():
+            raise QueryError(
+                "the query aggregates",
+                why="each epoch would be aggregated by itself, and the results never be final",
+                how="aggregate what the sink holds, or in a function given to foreachBatch",
+            )
+
     def apply(self, rows: DataFrame) -> DataFrame:
         """The rows after all steps; a mistake is told before anything runs."""
         try:
@@ -54,6 +63,10 @@ class Shape:
                 how="correct the expression; a joined row has one struct column per stream, so write A.x",
             ) from error
         return rows
+
+
+def _has_columns(step: Where | Select) -> bool:
+    return isinstance(step, Select) and not _all_text(step)
 
 
 def _all_text(step: Where | Select) -> bool:

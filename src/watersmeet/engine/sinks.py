@@ -20,6 +20,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from watersmeet.engine.direct import epoch_prefix
 from watersmeet.model.errors import OptionError
 from watersmeet.model.ids import EpochId
 from watersmeet.storage.open import delete_by_prefix
@@ -30,6 +31,9 @@ MEMORY_LIMIT_ROWS = 20_000_000
 
 class Sink(Protocol):
     """Takes the rows of an epoch; idempotent in the epoch's id as far as the target can be."""
+
+    def begin(self, query_id: str) -> None:
+        """Get ready for a run of the query with that id, after everything was checked."""
 
     def write(self, rows: DataFrame, epoch: EpochId) -> None:
         """Consume an epoch's rows."""
@@ -47,10 +51,15 @@ class FileSink:
     options: Mapping[str, str]
     partition_by: tuple[str, ...] = ()
     _is_first: bool = True
+    _query: str = ""
+
+    def begin(self, query_id: str) -> None:
+        """Have the query's name in the names of files, so that a folder can hold several queries' results."""
+        self._query = query_id
 
     def write(self, rows: DataFrame, epoch: EpochId) -> None:
         """Replace the epoch's files."""
-        prefix = f"epoch-{epoch:012d}"
+        prefix = epoch_prefix(epoch, self._query)
         if self._is_first:
             delete_by_prefix(self.path, prefix)
         self._is_first = False
@@ -65,6 +74,9 @@ class FunctionSink:
 
     function: Callable[[DataFrame, int], object]
 
+    def begin(self, query_id: str) -> None:
+        """Nothing to do."""
+
     def write(self, rows: DataFrame, epoch: EpochId) -> None:
         """Hand the epoch over."""
         self.function(rows, epoch)
@@ -76,12 +88,14 @@ class MemorySink:
 
     session: SparkSession
     name: str
+    empty: DataFrame
     _epochs: dict[EpochId, pa.Table] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def start(self, schema: DataFrame) -> None:
+    def begin(self, query_id: str) -> None:
         """Make the view exist before there are results."""
-        schema.limit(0).createOrReplaceTempView(self.name)
+        del query_id
+        self.empty.createOrReplaceTempView(self.name)
 
     def write(self, rows: DataFrame, epoch: EpochId) -> None:
         """Add the epoch's rows to the view."""
@@ -98,18 +112,22 @@ class MemorySink:
             self.session.createDataFrame(table, rows.schema).createOrReplaceTempView(self.name)
 
 
-@dataclass(frozen=True)
+@dataclass
 class FormatSink:
     """Any other batch sink of Spark's."""
 
     format: str
     options: Mapping[str, str]
     partition_by: tuple[str, ...] = ()
-    query_id: str = ""
+    _query: str = ""
+
+    def begin(self, query_id: str) -> None:
+        """Know the query, for sinks that tell its transactions from others'."""
+        self._query = query_id
 
     def write(self, rows: DataFrame, epoch: EpochId) -> None:
         """Append the epoch."""
         writer = rows.write.format(self.format).mode("append").options(**self.options)
         if self.format == "delta":
-            writer = writer.option("txnAppId", self.query_id).option("txnVersion", str(epoch))
+            writer = writer.option("txnAppId", self._query).option("txnVersion", str(epoch))
         (writer.partitionBy(*self.partition_by) if self.partition_by else writer).save()

@@ -30,11 +30,10 @@ from watersmeet.model.ids import OperatorId, RunId, SiteId
 from watersmeet.operators.join import Join, Joined
 from watersmeet.operators.probe import RunView, Side
 from watersmeet.state.changes import AddRun, CountOutput, MergeRuns
-from watersmeet.state.garbage import run_name
 from watersmeet.state.groups import Ranges, members, to_ranges
 from watersmeet.state.manifest import RunFile, Slice
 from watersmeet.state.rows import SortedRows, merge_rows, no_rows
-from watersmeet.state.runs import open_run, write_run
+from watersmeet.state.runs import forget_runs, open_run, run_name, write_run
 
 
 class SiteTask:
@@ -47,16 +46,18 @@ class SiteTask:
         self._rows_out: dict[OperatorId, int] = {}
         self._earlier: dict[int, list[RunFile]] = {}
         self._busy_s = 0.0
+        self.effects_name = ""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Consume the rows of this site and yield the level's output."""
         self._reach("task-start")
+        self._forget_dead_runs()
         for arrived in Receiver(self._spec).rounds(batches):
-            started = time.monotonic()
-            yield from self._round(arrived)
-            self._busy_s += time.monotonic() - started
+            yield from self._timed(self._round(arrived))
+        started = time.monotonic()
         for order in self._slice.merges:
             self._merge(order)
+        self._busy_s += time.monotonic() - started
         self._reach("before-effects")
         self._tell()
         self._reach("after-effects")
@@ -72,6 +73,23 @@ class SiteTask:
             yield from self._join(operator, deltas)
         for tag, run in here.items():
             self._earlier.setdefault(tag, []).append(run)
+
+    def _timed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Count the time it takes to make batches, not the time Spark takes to read them."""
+        while True:
+            started = time.monotonic()
+            batch = next(batches, None)
+            self._busy_s += time.monotonic() - started
+            if batch is None:
+                return
+            yield batch
+
+    def _forget_dead_runs(self) -> None:
+        """Let go of runs that no site of this level has any more, so that their disk space can be freed."""
+        operators = {operator.id for operator in self._spec.operators}
+        sites = self._spec.sites.values()
+        live = {run.path for each in sites for pairs in each.live.values() for run, _ in pairs}
+        forget_runs(self._spec.storage, operators, live, self._spec.epoch)
 
     @cached_property
     def _slice(self) -> SiteSlice:
@@ -157,7 +175,7 @@ class SiteTask:
             os.getpid(),
             self._writer.close() if "_writer" in vars(self) else (),
         )
-        write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
+        self.effects_name = write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
 
     def _reach(self, point: str) -> None:
         reach(self._spec.crash, point, self._spec.epoch)

@@ -33,6 +33,7 @@ def empty_frame(spark: SparkSession, schema: pa.Schema) -> DataFrame:
 def _arrow(field: spark_types.StructField, stream: str) -> pa.DataType:
     _refuse_collations(field.dataType, f"{stream}.{field.name}")
     try:
+        _refuse_variants(field.dataType)
         return to_arrow_type(field.dataType, timezone="UTC")
     except Exception as error:
         raise UnsupportedError(
@@ -40,6 +41,11 @@ def _arrow(field: spark_types.StructField, stream: str) -> pa.DataType:
             why="it has no Arrow type, so it cannot be kept in state",
             how="drop it from the stream, or cast it to a type that has one",
         ) from error
+
+
+def _refuse_variants(kind: spark_types.DataType) -> None:
+    if "variant" in kind.simpleString():
+        raise TypeError(kind)
 
 
 def _refuse_collations(kind: spark_types.DataType, name: str) -> None:

@@ -91,7 +91,7 @@ class WorkerError(WatersmeetError):
     """Spark's Python workers cannot run site tasks."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """A hint for a mistyped name.
 
     >>> nearest("A.prize", ["A.price", "B.size"])
@@ -101,7 +101,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     candidates = list(known)
     by_lower = {candidate.lower(): candidate for candidate in candidates}
-    matches = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     if matches:
         return f"did you mean '{by_lower[matches[0]]}'?"
     return "use one of " + ", ".join(candidates) if candidates else "define one first"

@@ -1,7 +1,7 @@
 """Keys: what each input of an operator is hashed on, and how equality is made sure of.
 
 1. All terms of a class get the type they share (`KeyTypes.shared`); a term of another type is cast to it.
-2. -0.0 becomes 0.0, so that equal keys have equal hashes.
+2. -0.0 becomes 0.0, so that equal keys have equal hashes. (Inside structs, Spark's hash and the kernels see to that.)
 3. Where an operator has one key of at most 64 bits, equal hashes mean equal keys: the hash decides, and nothing else is
    kept. Otherwise every input keeps the value of each key as well: in the column itself where the key is a column, else
    in a computed column ``#<operator>.<key>``.
@@ -108,7 +108,7 @@ def _no_key(term: Expression, type_: pa.DataType) -> UnsupportedError:
     if pa.types.is_struct(type_):
         return UnsupportedError(
             f"{name} of type {ddl(type_)} cannot be joined on",
-            why="a struct can be a key only where its fields are, and they are not float or double",
+            why="a struct can be a key only where its fields are",
             how=f"compare the fields one by one, as in {name}.{type_.field(0).name}" if len(type_) else "drop it",
         )
     return UnsupportedError(

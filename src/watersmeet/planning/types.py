@@ -122,7 +122,7 @@ def may_be_key(type_: pa.DataType) -> bool:
     (True, False)
     """
     if pa.types.is_struct(type_):
-        return all(may_be_key(field.type) and not is_float(field.type) for field in type_)
+        return all(may_be_key(field.type) for field in type_)
     return type_ in _SCALAR_KEYS or pa.types.is_decimal128(type_)
 
 

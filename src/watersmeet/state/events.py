@@ -12,10 +12,16 @@ Event = dict[str, object]
 
 
 def record(storage: Storage, version: Version, events: list[Event]) -> None:
-    """Keep the adaptations that a version brings; the oldest files go when there are too many."""
+    """Keep the adaptations that a version brings, instead of those of an attempt that was not committed.
+
+    The oldest files go when there are too many.
+    """
+    path = f"{FOLDER}/{version:012d}.json"
     if events:
-        storage.create(f"{FOLDER}/{version:012d}.json", msgspec.json.encode(events))
+        storage.create(path, msgspec.json.encode(events))
         storage.delete(storage.list(FOLDER)[:-RETAINED_FILES])
+    else:
+        storage.delete([path])
 
 
 def recorded(storage: Storage, last: Version) -> list[Event]:

@@ -5,16 +5,21 @@ failed or were repeated are named by no manifest at all; they are found by listi
 epoch that wrote them is committed, for then it is certain that no commit will ever name them.
 """
 
+import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from watersmeet.model.errors import CheckpointError, StorageError
 from watersmeet.model.ids import Version
 from watersmeet.state import runs, versions
 from watersmeet.state.manifest import Manifest
+from watersmeet.state.runs import epoch_of
 from watersmeet.state.versions import VersionStore
 
 LISTING_INTERVAL = 64
+LEFTOVER_AGE_S = 3600.0
+_LOG = logging.getLogger("watersmeet")
 
 
 @dataclass
@@ -27,14 +32,20 @@ class Collector:
 
     def start(self) -> None:
         """Learn what the stored versions name, and delete what earlier drivers left behind."""
-        manifests = [self.store.read(version) for version in self.store.versions()[-self.retained :]]
-        self._kept = deque((manifest.version, _named(manifest)) for manifest in manifests)
+        retained = [self._read(version) for version in self.store.versions()[-self.retained :]]
+        self._kept = deque((manifest.version, _named(manifest)) for manifest in retained if manifest)
         stale = self.store.versions()[: -self.retained]
         self.store.storage.delete(versions.path_of(version) for version in stale)
         self._sweep()
 
     def committed(self, manifest: Manifest) -> None:
-        """Drop the versions that are no longer retained, and the runs that only they named."""
+        """Drop what the new version makes garbage; a file that cannot be deleted now is found by a later listing."""
+        try:
+            self._collect(manifest)
+        except StorageError as error:
+            _LOG.warning("garbage of version %d stays for now: %s", manifest.version, error)
+
+    def _collect(self, manifest: Manifest) -> None:
         self._kept.append((manifest.version, _named(manifest)))
         while len(self._kept) > self.retained:
             version, named = self._kept.popleft()
@@ -43,11 +54,19 @@ class Collector:
         if manifest.version % LISTING_INTERVAL == 0:
             self._sweep()
 
+    def _read(self, version: Version) -> Manifest | None:
+        """A version before the last may be damaged: nothing is read from it any more."""
+        try:
+            return self.store.read(version)
+        except CheckpointError:
+            return None
+
     def _sweep(self) -> None:
         last = self._kept[-1][0] if self._kept else -1
         named = self._named()
         stored = self.store.storage.list(runs.FOLDER)
         self._delete(path for path in stored if path not in named and epoch_of(path) < last)
+        self.store.storage.sweep(LEFTOVER_AGE_S)
 
     def _named(self) -> frozenset[str]:
         return frozenset().union(*(named for _, named in self._kept))
@@ -56,24 +75,6 @@ class Collector:
         gone = list(paths)
         self.store.storage.delete(gone)
         self.store.storage.forget(gone)
-
-
-def run_name(epoch: int, site: int, attempt: str) -> str:
-    """A run's id tells the epoch that wrote it.
-
-    >>> run_name(7, 1, "a1b2")
-    '000000000007-1-a1b2'
-    """
-    return f"{epoch:012d}-{site}-{attempt}"
-
-
-def epoch_of(path: str) -> int:
-    """The epoch that wrote a run.
-
-    >>> epoch_of("runs/join1/A/000000000007-1-a1b2.arrow")
-    7
-    """
-    return int(path.rsplit("/", 1)[-1].split("-", 1)[0])
 
 
 def _named(manifest: Manifest) -> frozenset[str]:

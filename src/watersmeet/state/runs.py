@@ -7,7 +7,7 @@ process opens it for the first time. Mapped runs are kept by the process, at mos
 
 import zlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,15 @@ def open_run(storage: Storage, run: RunFile) -> SortedRows:
             _mapped.popitem(last=False)
     _mapped.move_to_end(name)
     return rows
+
+
+def forget_runs(storage: Storage, operators: Collection[str], live: Collection[str], epoch: int) -> None:
+    """Unmap the runs of some operators that are not live and were written before an epoch; drop copies of them."""
+    mine = [path for url, path in _mapped if url == storage.url and path.split("/")[1] in operators]
+    dead = [path for path in mine if path not in live and epoch_of(path) < epoch]
+    for path in dead:
+        del _mapped[storage.url, path]
+    storage.forget(dead)
 
 
 def verify_run(storage: Storage, run: RunFile) -> None:
@@ -99,6 +108,24 @@ def _corrupt(storage: Storage, run: RunFile, why: str) -> CheckpointCorruptError
         why=why,
         how="restore the file from a copy, or start with a new checkpointLocation",
     )
+
+
+def run_name(epoch: int, site: int, attempt: str) -> str:
+    """A run's id tells the epoch that wrote it.
+
+    >>> run_name(7, 1, "a1b2")
+    '000000000007-1-a1b2'
+    """
+    return f"{epoch:012d}-{site}-{attempt}"
+
+
+def epoch_of(path: str) -> int:
+    """The epoch that wrote a run.
+
+    >>> epoch_of("runs/join1/A/000000000007-1-a1b2.arrow")
+    7
+    """
+    return int(path.rsplit("/", 1)[-1].split("-", 1)[0])
 
 
 def paths(runs: Sequence[RunFile]) -> frozenset[str]:

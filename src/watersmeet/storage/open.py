@@ -1,7 +1,7 @@
 """From the location a user writes to the storage that serves it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import fsspec
@@ -49,7 +49,7 @@ def open_files(location: str) -> tuple[fsspec.AbstractFileSystem, str]:
     return files, str(root).rstrip("/")
 
 
-def delete_by_prefix(location: str, prefix: str) -> None:
+def delete_by_prefix(location: str, prefix: str, but: Collection[str] = ()) -> None:
     """Delete the files below a folder, at any depth, whose own names start with a prefix.
 
     >>> import pathlib, tempfile
@@ -62,7 +62,8 @@ def delete_by_prefix(location: str, prefix: str) -> None:
     with reported("clear", location):
         files, root = open_files(location)
         for path in files.find(root):
-            if path.rsplit("/", 1)[-1].startswith(prefix):
+            name = path.rsplit("/", 1)[-1]
+            if name.startswith(prefix) and name not in but:
                 files.rm_file(path)
 
 

@@ -6,6 +6,7 @@ The task is JSON (`Task`); the last line it prints is JSON (`Outcome`).
 import json
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from watersmeet.lab.bench.suites import SUITES
 
 Progress = Mapping[str, Any]
 
+MESSAGE_LINES = 8
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -37,7 +39,11 @@ ROCKSDB = {
 def main() -> None:
     """Run the task given as the only argument."""
     task = msgspec.json.decode(sys.argv[1], type=Task)
-    outcome = RUNS[task.contender](task)
+    try:
+        outcome = RUNS[task.contender](task)
+    except Exception as error:  # noqa: BLE001 -- Spark ends its messages with whole plans: the beginning comes last here
+        traceback.print_exc()
+        sys.exit("\n".join(["", *str(error).splitlines()[:MESSAGE_LINES]]))
     sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
 
 

@@ -17,9 +17,9 @@ from watersmeet.lab.bench.pipeline import Pipeline, Step
 from watersmeet.lab.bench.report import Count
 from watersmeet.lab.bench.suite import Judgement, Outcomes, Size, Suite, share
 
-EARLY = slice(6, 14)  # finds (6 + 13) / 2 = 9.5 epochs of state
-LATE = slice(84, 108)  # finds (84 + 107) / 2 = 95.5
-AFTER_EARLY = slice(14, None)
+EARLY = slice(16, 24)  # finds (16 + 23) / 2 = 19.5 epochs of state; before it, the JVM still warms up
+LATE = slice(184, 208)  # finds (184 + 207) / 2 = 195.5
+AFTER_EARLY = slice(EARLY.stop, None)
 
 
 def tables(size: Size) -> Tables:

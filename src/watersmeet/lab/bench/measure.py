@@ -14,7 +14,7 @@ from watersmeet.lab.bench.watch import LOOK_EVERY_S, Watch
 from watersmeet.model.errors import WatersmeetError
 
 TIME_LIMIT_S = 1800.0
-LOG_LINES = 20
+LOG_LINES = 10
 
 
 def run_contender(task: Task) -> Outcome:
