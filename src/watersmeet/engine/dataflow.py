@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -56,7 +55,7 @@ def run_level(anchor: DataFrame, delta: DataFrame, spec: LevelSpec, report: Repo
 def first_delta(union: DataFrame, topology: Topology, routing: Mapping[str, Sequence[int]], groups: int) -> DataFrame:
     """The rows of a batch, each with its site at the operator that joins it."""
     tables = {tag: routing[topology.inputs[tag][0].id] for tag in topology.stream_tags()}
-    return union.withColumn(SITE, site_of(tables, groups))
+    return union.selectExpr("*", f"{site_of(tables, groups)} AS `{SITE}`")
 
 
 def next_delta(
@@ -64,22 +63,18 @@ def next_delta(
 ) -> DataFrame:
     """What a level produced, filtered, with hash and site at the next level; pointers keep their site."""
     fed = topology.fed_by_level(level - 1)
-    below, above = topology.outgoing(level - 1), topology.incoming(level)
-    if below is None:
-        raise ValueError(level)
-    rows = produced.select("*", *_structs(below))
-    kept = rows.where(F.col(RUN).isNotNull() | _by_tag({tag: _passes(*pair) for tag, pair in fed.items()}))
-    hashed = kept.select(
-        TAG,
-        RUN,
-        F.when(F.col(RUN).isNull(), _by_tag({tag: hash_of(source.keys) for tag, (_, source) in fed.items()})).alias(
-            HASH
-        ),
-        F.col(SITE),
-        *_slots(above, {tag: source for tag, (_, source) in fed.items()}),
+    sources = {tag: source for tag, (_, source) in fed.items()}
+    hashed = _by_tag({tag: hash_of(source.keys) for tag, source in sources.items()})
+    site = site_of({tag: routing[topology.inputs[tag][0].id] for tag in fed}, groups, hashed)
+    passes = _by_tag({tag: _passes(*pair) for tag, pair in fed.items()})
+    rows = produced.selectExpr("*", *_structs(topology.outgoing(level - 1)))
+    return rows.where(f"`{RUN}` IS NOT NULL OR ({passes})").selectExpr(
+        f"`{TAG}`",
+        f"`{RUN}`",
+        f"CASE WHEN `{RUN}` IS NULL THEN {hashed} END AS `{HASH}`",
+        f"coalesce(`{SITE}`, {site}) AS `{SITE}`",
+        *_slots(topology.incoming(level), sources),
     )
-    tables = {tag: routing[topology.inputs[tag][0].id] for tag in fed}
-    return hashed.withColumn(SITE, F.coalesce(F.col(SITE), site_of(tables, groups)))
 
 
 def finish(rows: DataFrame, operator: Operator) -> DataFrame:
@@ -108,30 +103,31 @@ def _site_tasks(spec: LevelSpec, report: Report) -> Callable[[Iterator[pa.Record
 
 def _tagged(topology: Topology, layout: Layout, tag: int, source: Input, frames: Mapping[str, DataFrame]) -> DataFrame:
     frame = frames[source.name].alias(source.name)
-    for condition in topology.plan.stream(source.name).filters:
+    for condition in (*topology.plan.stream(source.name).filters, joins_something(source.keys)):
         frame = frame.where(condition)
-    frame = frame.where(joins_something(source.keys))
-    return frame.select(F.lit(tag).alias(TAG), hash_of(source.keys).alias(HASH), *_slots(layout, {tag: source}))
+    own = dict(zip(sorted(slot for _, slot in layout.columns[tag]), _slots(layout, {tag: source}), strict=True))
+    slots = [
+        F.expr(own[slot]) if slot in own else F.lit(None).cast(spark_type(kind)).alias(slot_name(slot))
+        for slot, kind in enumerate(layout.slots)
+    ]
+    return frame.select(F.lit(tag).alias(TAG), F.expr(hash_of(source.keys)).alias(HASH), *slots)
 
 
-def _slots(layout: Layout, sources: Mapping[int, Input]) -> list[SparkColumn]:
-    """Every slot of a layout, filled for the rows of some tags."""
-    filled: dict[int, dict[int, SparkColumn]] = {}
+def _slots(layout: Layout, sources: Mapping[int, Input]) -> list[str]:
+    """The slots that rows of some tags fill, in order."""
+    filled: dict[int, dict[int, str]] = {}
     for tag, source in sources.items():
         for column, slot in layout.columns[tag]:
             filled.setdefault(slot, {})[tag] = _value(column, source)
-    columns = []
-    for slot, kind in enumerate(layout.slots):
-        value = _by_tag(filled[slot], guarded=len(sources) > 1) if slot in filled else F.lit(None)
-        columns.append((value if slot in filled else value.cast(spark_type(kind))).alias(slot_name(slot)))
-    return columns
+    guarded = len(sources) > 1
+    return [f"{_by_tag(cases, guarded=guarded)} AS `{slot_name(slot)}`" for slot, cases in sorted(filled.items())]
 
 
-def _value(column: Column, source: Input) -> SparkColumn:
+def _value(column: Column, source: Input) -> str:
     computed = next((key.sql for key in source.keys if key.column == column), None)
     if column.field.startswith("#") and computed is not None:
-        return F.expr(computed)
-    return F.col(f"{quoted(column.stream)}.{quoted(column.field)}")
+        return computed
+    return f"{quoted(column.stream)}.{quoted(column.field)}"
 
 
 def quoted(name: str) -> str:
@@ -143,28 +139,23 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _structs(layout: Layout) -> list[SparkColumn]:
+def _structs(layout: Layout | None) -> list[str]:
     """The streams' columns under their own names, for the expressions of filters and keys."""
-    by_stream: dict[str, list[SparkColumn]] = {}
-    for columns in layout.columns.values():
+    by_stream: dict[str, list[str]] = {}
+    for columns in layout.columns.values() if layout else ():
         for column, slot in columns:
-            by_stream.setdefault(column.stream, []).append(F.col(slot_name(slot)).alias(column.field))
-    return [F.struct(*fields).alias(stream) for stream, fields in by_stream.items()]
+            by_stream.setdefault(column.stream, []).append(f"`{slot_name(slot)}` AS {quoted(column.field)}")
+    return [f"struct({', '.join(fields)}) AS {quoted(stream)}" for stream, fields in by_stream.items()]
 
 
-def _passes(operator: Operator, source: Input) -> SparkColumn:
-    condition = joins_something(source.keys)
-    for text in operator.filters:
-        condition = condition & F.expr(text)
-    return condition
+def _passes(operator: Operator, source: Input) -> str:
+    return " AND ".join([f"({joins_something(source.keys)})", *(f"({text})" for text in operator.filters)])
 
 
-def _by_tag(cases: Mapping[int, SparkColumn], *, guarded: bool = False) -> SparkColumn:
+def _by_tag(cases: Mapping[int, str], *, guarded: bool = False) -> str:
     """The expression of a row's own tag; guarded where there are rows of other tags, which it may not fit."""
-    (first, value), *rest = cases.items()
+    (_, value), *rest = cases.items()
     if not rest and not guarded:
         return value
-    chosen = F.when(F.col(TAG) == first, value)
-    for tag, other in rest:
-        chosen = chosen.when(F.col(TAG) == tag, other)
-    return chosen
+    whens = " ".join(f"WHEN `{TAG}` = {tag} THEN {sql}" for tag, sql in cases.items())
+    return f"CASE {whens} END"

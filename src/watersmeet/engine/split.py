@@ -1,13 +1,10 @@
-"""The split operator, as Spark expressions: key -> hash -> group -> site.
+"""The split operator, as Spark SQL: key -> hash -> group -> site.
 
 The group is defined as in `watersmeet.state.groups`. A routing table is a literal array that Spark folds into a
 constant; its entries are the *site keys*, integers that Spark's own hash partitioning sends to distinct partitions.
 """
 
 from collections.abc import Mapping, Sequence
-
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import functions as F
 
 from watersmeet.engine.layout import HASH, TAG
 from watersmeet.model.plan import Key
@@ -16,14 +13,14 @@ CANDIDATES_PER_SITE = 64
 _WORD = 0xFFFFFFFF
 
 
-def hash_of(keys: Sequence[Key]) -> SparkColumn:
-    """The hash of a composite key."""
-    return F.xxhash64(*(F.expr(key.sql) for key in keys))
+def hash_of(keys: Sequence[Key]) -> str:
+    """The SQL of a composite key's hash."""
+    return f"xxhash64({', '.join(key.sql for key in keys)})"
 
 
-def joins_something(keys: Sequence[Key]) -> SparkColumn:
+def joins_something(keys: Sequence[Key]) -> str:
     """A null in any part of a key joins nothing."""
-    return F.expr(" AND ".join(f"({key.sql}) IS NOT NULL" for key in keys))
+    return " AND ".join(f"({key.sql}) IS NOT NULL" for key in keys)
 
 
 def group_of(hashed: str, groups: int) -> str:
@@ -35,16 +32,16 @@ def group_of(hashed: str, groups: int) -> str:
     return f"shiftright(shiftrightunsigned({hashed}, 32) * {groups}L, 32)"
 
 
-def site_of(routings: Mapping[int, Sequence[int]], groups: int) -> SparkColumn:
-    """The site key of a row, by the routing table of its tag."""
+def site_of(routings: Mapping[int, Sequence[int]], groups: int, hashed: str = f"`{HASH}`") -> str:
+    """The SQL of a row's site key, by the routing table of its tag."""
     tables: dict[tuple[int, ...], list[int]] = {}
     for tag, routing in routings.items():
         tables.setdefault(tuple(routing), []).append(tag)
-    cases = [(tags, _look_up(table, groups)) for table, tags in tables.items()]
+    cases = [(tags, _look_up(table, groups, hashed)) for table, tags in tables.items()]
     if len(cases) == 1:
-        return F.expr(cases[0][1])
+        return cases[0][1]
     whens = " ".join(f"WHEN `{TAG}` IN ({', '.join(map(str, tags))}) THEN {sql}" for tags, sql in cases)
-    return F.expr(f"CASE {whens} END")
+    return f"CASE {whens} END"
 
 
 def site_keys(sites: int) -> tuple[int, ...]:
@@ -77,6 +74,6 @@ def _rotate(word: int, bits: int) -> int:
     return (word << bits | word >> 32 - bits) & _WORD
 
 
-def _look_up(table: Sequence[int], groups: int) -> str:
+def _look_up(table: Sequence[int], groups: int, hashed: str) -> str:
     entries = ",".join(map(str, table))
-    return f"element_at(CAST(split('{entries}', ',') AS ARRAY<INT>), CAST({group_of(f'`{HASH}`', groups)} + 1 AS INT))"
+    return f"element_at(CAST(split('{entries}', ',') AS ARRAY<INT>), CAST({group_of(hashed, groups)} + 1 AS INT))"

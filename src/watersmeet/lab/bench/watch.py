@@ -15,6 +15,15 @@ LOOK_EVERY_S = 0.1
 WEIGHING_SHARE = 0.02
 
 
+def _used_s(process: psutil.Process) -> float:
+    """The processor time of a process and of those it started and outlived."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system + times.children_user + times.children_system)
+
+
 def _busy_s() -> float:
     times = psutil.cpu_times()
     return float(times.user + times.system)
@@ -27,7 +36,7 @@ class Watch:
     root: psutil.Process
     peak_bytes: int = 0
     _weigh_at_s: float = 0.0
-    _cpu_s: dict[int, float] = field(default_factory=dict)
+    _used_s: float = 0.0
     _started_s: float = field(default_factory=time.monotonic)
     _machine_s: float = field(default_factory=_busy_s)
 
@@ -35,8 +44,7 @@ class Watch:
         """Note what all processes have used, and what they hold if it is time for that."""
         with suppress(psutil.Error):
             processes = [self.root, *self.root.children(recursive=True)]
-            for process in processes:
-                self._note(process)
+            self._used_s = max(self._used_s, sum(_used_s(process) for process in processes))
             if time.monotonic() >= self._weigh_at_s:
                 self._weigh(processes)
 
@@ -48,7 +56,7 @@ class Watch:
     @property
     def others_share(self) -> float:
         """The part of the machine's processors that other processes used, as far as it can be told from outside."""
-        others_s = _busy_s() - self._machine_s - sum(self._cpu_s.values())
+        others_s = _busy_s() - self._machine_s - self._used_s
         return max(0.0, others_s / (self.age_s * (os.cpu_count() or 1)))
 
     def end(self) -> None:
@@ -57,11 +65,6 @@ class Watch:
             for process in [*self.root.children(recursive=True), self.root]:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
-
-    def _note(self, process: psutil.Process) -> None:
-        with suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            self._cpu_s[process.pid] = times.user + times.system
 
     def _weigh(self, processes: list[psutil.Process]) -> None:
         before = time.monotonic()
