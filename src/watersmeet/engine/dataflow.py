@@ -11,6 +11,7 @@ join. (A right outer join would stream the delta instead of buffering it, and wo
 gets a row of nulls beside its site, which its task passes over.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -26,6 +27,10 @@ from watersmeet.engine.split import hash_of, joins_something, site_of
 from watersmeet.engine.topology import Topology
 from watersmeet.engine.types import spark_schema, spark_type
 from watersmeet.model.plan import Column, Input, Operator
+
+_NAME = r"`(?:[^`]|``)+`"
+_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_NAME_OR_TEXT = re.compile(rf"{_TEXT}|{_NAME}\.{_NAME}")
 
 
 def tagged_union(topology: Topology, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -67,14 +72,16 @@ def next_delta(
     hashed = _by_tag({tag: hash_of(source.keys) for tag, source in sources.items()})
     site = site_of({tag: routing[topology.inputs[tag][0].id] for tag in fed}, groups, hashed)
     passes = _by_tag({tag: _passes(*pair) for tag, pair in fed.items()})
-    rows = produced.selectExpr("*", *_structs(topology.outgoing(level - 1)))
-    return rows.where(f"`{RUN}` IS NOT NULL OR ({passes})").selectExpr(
+    columns = [
         f"`{TAG}`",
         f"`{RUN}`",
         f"CASE WHEN `{RUN}` IS NULL THEN {hashed} END AS `{HASH}`",
         f"coalesce(`{SITE}`, {site}) AS `{SITE}`",
         *_slots(topology.incoming(level), sources),
-    )
+    ]
+    below = topology.outgoing(level - 1)
+    kept = produced.where(in_slots(f"`{RUN}` IS NOT NULL OR ({passes})", below))
+    return kept.selectExpr(*(in_slots(column, below) for column in columns))
 
 
 def finish(rows: DataFrame, operator: Operator) -> DataFrame:
@@ -139,13 +146,16 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _structs(layout: Layout | None) -> list[str]:
-    """The streams' columns under their own names, for the expressions of filters and keys."""
-    by_stream: dict[str, list[str]] = {}
-    for columns in layout.columns.values() if layout else ():
-        for column, slot in columns:
-            by_stream.setdefault(column.stream, []).append(f"`{slot_name(slot)}` AS {quoted(column.field)}")
-    return [f"struct({', '.join(fields)}) AS {quoted(stream)}" for stream, fields in by_stream.items()]
+def in_slots(sql: str, layout: Layout | None) -> str:
+    """Canonical SQL over streams' columns as SQL over the slots they are in; what stands in quotes stays.
+
+    >>> layout = Layout((pa.int64(),), {0: ((Column("A", "x"), 0),)})
+    >>> in_slots("`A`.`x` > 3 AND `A`.`x` <> '`A`.`x`'", layout)
+    "`#s0` > 3 AND `#s0` <> '`A`.`x`'"
+    """
+    pairs = [pair for columns in layout.columns.values() for pair in columns] if layout else []
+    slots = {f"{quoted(column.stream)}.{quoted(column.field)}": f"`{slot_name(slot)}`" for column, slot in pairs}
+    return _NAME_OR_TEXT.sub(lambda found: slots.get(found[0], found[0]), sql)
 
 
 def _passes(operator: Operator, source: Input) -> str:
