@@ -28,6 +28,7 @@ def outcomes(**changes: Outcome) -> dict[str, Outcome]:
         "spark": Outcome("spark", 50.0, results, (1000.0, 12_000.0), state_bytes=3000),
         "spark-rocksdb": Outcome("spark-rocksdb", 150.0, results, (1000.0, 40_000.0)),
         "duckdb": Outcome("duckdb", 5.0, results),
+        "duckdb-memory": Outcome("duckdb-memory", 2.0, results),
     }
     return made | {outcome.contender: outcome for outcome in changes.values()}
 

@@ -102,7 +102,8 @@ def run_duckdb(task: Task) -> Outcome:
     import duckdb  # noqa: PLC0415 -- only this contender needs it
 
     pipeline = SUITES[task.suite].pipeline
-    database = duckdb.connect(config={"threads": CORES})
+    place = ":memory:" if task.contender == "duckdb-memory" else f"{task.work}/joined.duckdb"
+    database = duckdb.connect(place, config={"threads": CORES})
     for name in pipeline.streams:
         database.execute(f"CREATE TABLE {name} AS FROM read_parquet('{task.data}/{name}/*.parquet')")
     started = time.monotonic()
@@ -159,6 +160,7 @@ RUNS: dict[Contender, Callable[[Task], Outcome]] = {
     "spark": run_spark,
     "spark-rocksdb": run_spark,
     "duckdb": run_duckdb,
+    "duckdb-memory": run_duckdb,
 }
 
 if __name__ == "__main__":

@@ -4,14 +4,15 @@ from typing import Literal, get_args
 
 import msgspec
 
-Contender = Literal["watersmeet", "watersmeet-rows", "spark", "spark-rocksdb", "duckdb"]
+Contender = Literal["watersmeet", "watersmeet-rows", "spark", "spark-rocksdb", "duckdb", "duckdb-memory"]
 CONTENDERS: tuple[Contender, ...] = get_args(Contender)
 ABOUT: dict[Contender, str] = {
     "watersmeet": "our operators and the noop sink, which drops results where they are made; counted by the operators",
     "watersmeet-rows": "the same, but every result becomes a row of Spark's and reaches its noop sink; counted there",
     "spark": "Spark's own joins, default in-heap store; every result reaches the noop sink and is counted there",
     "spark-rocksdb": "the same with RocksDB and state format 4",
-    "duckdb": "one batch join of all rows into a table in memory",
+    "duckdb": "one batch join of all rows into a table of a database file",
+    "duckdb-memory": "the same into a table in memory",
 }
 CORES = 2
 """Tasks at once, shuffle partitions, sites, threads: the same for all, on every machine."""

@@ -30,6 +30,7 @@ def judge(size: Size, outcomes: Outcomes) -> Judgement:
         gain("peak memory, Spark in-heap", ours.peak_bytes, heap.peak_bytes, "bytes"),
         gain("peak memory, Spark RocksDB", ours.peak_bytes, rocks.peak_bytes, "bytes"),
         share("whole run, one join in DuckDB", ours.whole_s, batch.whole_s, "s", at_most=2.5),
+        share("whole run, one join in DuckDB in memory", ours.whole_s, outcomes["duckdb-memory"].whole_s, "s"),
         gain("whole run as rows, Spark in-heap", rows.whole_s, heap.whole_s, "s"),
         gain("whole run as rows, Spark RocksDB", rows.whole_s, rocks.whole_s, "s"),
         gain("last epoch as rows, Spark in-heap", rows.last_s, heap.last_s, "s"),
