@@ -103,5 +103,5 @@ def _check_installed(location: str, scheme: str) -> None:
         raise StorageError(
             f"{location} cannot be opened",
             why=f"no file system is called '{scheme}'",
-            how=f"correct it, {nearest(scheme, sorted({'file', 's3', 'gs', 'abfs', 'hdfs', *SCHEMES}))}",
+            how=f"{nearest(scheme, sorted({'file', 's3', 'gs', 'abfs', 'hdfs', *SCHEMES}))}",
         ) from error
