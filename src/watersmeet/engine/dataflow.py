@@ -26,6 +26,7 @@ from watersmeet.engine.spec import LevelSpec
 from watersmeet.engine.split import hash_of, joins_something, site_of
 from watersmeet.engine.topology import Topology
 from watersmeet.engine.types import spark_schema, spark_type
+from watersmeet.engine.worker_socket import acknowledge_at_once
 from watersmeet.model.plan import Column, Input, Operator
 
 _NAME = r"`(?:[^`]|``)+`"
@@ -47,13 +48,13 @@ def make_anchor(spark: SparkSession, keys: Sequence[int]) -> DataFrame:
     """One row per site, in the site's own partition; cached where the first epoch's tasks happen to run."""
     numbers = spark.range(0, len(keys), 1, 1)
     sites = numbers.select(F.element_at(F.lit(list(keys)), F.expr("CAST(id + 1 AS INT)")).alias(SITE))
-    return sites.repartition(len(keys), SITE).persist()
+    return sites.repartition(len(keys), SITE).persist().hint("merge")
 
 
 def run_level(anchor: DataFrame, delta: DataFrame, spec: LevelSpec, report: Report) -> DataFrame:
     """Bring every row to its site and run the site tasks of one level."""
     routed = delta.repartition(len(spec.sites), SITE)
-    placed = anchor.hint("merge").join(routed, SITE, "left")
+    placed = anchor.join(routed, SITE, "left")
     return placed.mapInArrow(_site_tasks(spec, report), spark_schema(spec.output))
 
 
@@ -99,6 +100,7 @@ def _site_tasks(spec: LevelSpec, report: Report) -> Callable[[Iterator[pa.Record
     sites = {each.key: site for site, each in spec.sites.items()}
 
     def site_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        acknowledge_at_once()
         for first in batches:
             if first.num_rows:
                 task = SiteTask(spec, sites[first.column(SITE)[0].as_py()])

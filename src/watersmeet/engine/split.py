@@ -5,11 +5,13 @@ constant; its entries are the *site keys*, integers that Spark's own hash partit
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from watersmeet.engine.layout import HASH, TAG
 from watersmeet.model.plan import Key
 
 CANDIDATES_PER_SITE = 64
+COMPARED_RANGES = 8
 _WORD = 0xFFFFFFFF
 
 
@@ -75,5 +77,11 @@ def _rotate(word: int, bits: int) -> int:
 
 
 def _look_up(table: Sequence[int], groups: int, hashed: str) -> str:
+    """Few ranges are compared with; many are looked up in a list, which takes Spark longer to plan."""
+    group = group_of(hashed, groups)
+    ends = [number for number, (here, following) in enumerate(pairwise(table), start=1) if here != following]
+    if len(ends) < COMPARED_RANGES:
+        whens = "".join(f" WHEN {group} < {end} THEN {table[end - 1]}" for end in ends)
+        return f"CASE{whens} ELSE {table[-1]} END" if whens else str(table[-1])
     entries = ",".join(map(str, table))
-    return f"element_at(CAST(split('{entries}', ',') AS ARRAY<INT>), CAST({group_of(hashed, groups)} + 1 AS INT))"
+    return f"element_at(CAST(split('{entries}', ',') AS ARRAY<INT>), CAST({group} + 1 AS INT))"

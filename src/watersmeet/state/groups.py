@@ -6,7 +6,8 @@ one contiguous range, and a narrower range of hashes is a part of a group. `wate
 definition as a Spark expression; a test holds the two together.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +66,7 @@ def to_ranges(groups: Iterable[int]) -> Ranges:
     return tuple(ranges)
 
 
+@lru_cache(maxsize=1 << 14)
 def members(ranges: Ranges) -> frozenset[int]:
     """The groups of half-open ranges.
 
@@ -74,10 +76,11 @@ def members(ranges: Ranges) -> frozenset[int]:
     return frozenset(group for start, stop in ranges for group in range(start, stop))
 
 
-def groups_at(routing: Sequence[int], site: int) -> frozenset[int]:
+@lru_cache(maxsize=1 << 10)
+def groups_at(routing: tuple[int, ...], site: int) -> frozenset[int]:
     """The groups a routing table sends to a site.
 
-    >>> sorted(groups_at([0, 1, 0], 0))
+    >>> sorted(groups_at((0, 1, 0), 0))
     [0, 2]
     """
     return frozenset(group for group, routed in enumerate(routing) if routed == site)
