@@ -13,7 +13,7 @@ from tests.support.miniature import Miniature
 from tests.support.oracle import difference, joined, multiset
 
 from watersmeet.adapt import merging
-from watersmeet.engine import receive
+from watersmeet.engine.governor import MemoryOptions
 from watersmeet.planning import plan
 
 LAW = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
@@ -26,6 +26,7 @@ def results_of(case: Case, seed: int, *, disturb: bool, forget_pairs: bool = Fal
         query = plan(case.query)
         bits = 64 if any(operator.hash_decides for operator in query.operators) else bits
         mini = Miniature(query, folder, groups=chance.choice([1, 4, 16]), hash_bits=bits, forget_pairs=forget_pairs)
+        mini.round_bytes = chance.choice([1, 100, 10**6]) if disturb else 10**6
         got: Counter[str] = Counter()
         for tables in case.epochs:
             if disturb:
@@ -42,6 +43,45 @@ def disturbance(mini: Miniature, tables: dict[str, pa.Table], chance: random.Ran
     if chance.random() < 0.4:
         sites = chance.randint(1, 3)
         mini.reroute([chance.randrange(sites) for _ in range(mini.groups)], sites)
+
+
+STRATEGIES = ["adaptive", "global-output-with-penalty", "global-output", "local-output", "bottom-up", "lru", "random"]
+
+
+def results_within_a_budget(case: Case, seed: int) -> Counter[str]:
+    """Spill to a random budget by a random strategy, clean at random moments, crash in both, clean up at the end."""
+    chance = random.Random(seed)
+    options = MemoryOptions(
+        budget_bytes=chance.choice([1, 200, 1000, 5000]),
+        strategy=chance.choice(STRATEGIES),
+        fraction=chance.choice([0.05, 0.3, 1.0]),
+        seed=seed,
+    )
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        query = plan(case.query)
+        bits = 64 if any(operator.hash_decides for operator in query.operators) else chance.choice([64, 2])
+        groups = chance.choice([1, 4, 16])
+        rounds = chance.choice([1, 100, 10**6])
+        mini = Miniature(query, folder, groups=groups, hash_bits=bits, options=options, round_bytes=rounds)
+        mini.governor.slice_bytes = chance.choice([1, 500, 10**6])
+        got: Counter[str] = Counter()
+        for tables in case.epochs:
+            disturbance(mini, tables, chance)
+            got += flat(mini.epoch(tables, chance), case)
+            while chance.random() < 0.4 and mini.begin_cleaning():
+                got += cleaned(mini, case, chance)
+        for level in range(len(mini.plan.levels)):
+            while mini.begin_cleaning(level, at_end=chance.random() < 0.7):
+                got += cleaned(mini, case, chance)
+        assert mini.governor.missing_groups(mini.manifest) == 0
+        return got
+
+
+def cleaned(mini: Miniature, case: Case, chance: random.Random) -> Counter[str]:
+    if chance.random() < 0.2:
+        mini.attempt_cleaning(chance)
+        mini.recover()
+    return flat(mini.clean(chance), case)
 
 
 def flat(rows: pa.Table, case: Case) -> Counter[str]:
@@ -72,8 +112,17 @@ def test_moves_merges_repeated_tasks_and_crashes_change_no_result(case: Case, se
     note(f"on {case.conditions}, seed {seed}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merging, "FAN_IN", 2)
-        patch.setattr(receive, "ROUND_LIMIT_BYTES", random.Random(seed).choice([1, 100, 10**6]))
         assert broken(case, seed, disturb=True) is None
+
+
+@given(case=cases(), seed=st.integers(0, 2**32))
+@LAW
+def test_spills_and_cleanups_within_any_budget_change_no_result(case: Case, seed: int) -> None:
+    note(f"on {case.conditions}, seed {seed}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "FAN_IN", 2)
+        got, expected = results_within_a_budget(case, seed), joined(case.streams, case.conditions)
+        assert got == expected, difference(got, expected)
 
 
 def test_a_kernel_that_never_joins_new_rows_with_new_rows_is_caught() -> None:

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from watersmeet.operators import join as joins
 from watersmeet.operators import probe as probes
+from watersmeet.operators.generations import Piece
 from watersmeet.operators.join import Join
 from watersmeet.operators.probe import RunView, Side
-from watersmeet.state.rows import merge_rows, sort_rows
+from watersmeet.operators.trace import groups_in, with_groups
+from watersmeet.state.rows import SortedRows, merge_rows, sort_rows
 
 KEYS = st.lists(st.integers(0, 5), max_size=5)
 
@@ -39,7 +41,7 @@ def produced(epochs, *, collide, merge=(), **options):
             seen[n] += len(delta)
             if epoch in merge:
                 runs[n] = [merge_rows(runs[n])]
-    assert int(join.output_by_group.sum()) == got.total()
+    assert int(join.output.by_group.sum()) == got.total()
     return got
 
 
@@ -91,3 +93,47 @@ def test_the_input_that_drops_most_keys_is_probed_first(monkeypatch):
     delta = piece(0, keys, 0, collide=False)
     sides = [Side((), delta), Side((RunView(big),), big.slice(0, 0)), Side((RunView(selective),), big.slice(0, 0))]
     assert probes._order(sides, np.unique(delta.hashes))[0] == 2  # noqa: SLF001
+
+
+def missing(generations, *, collide, split=1 << 30):
+    """What is left over when every generation was joined by itself, as tuples of row numbers."""
+    width = len(generations[0])
+    names = tuple((f"{number}.k",) for number in range(width)) if collide else None
+    seen, inputs = [0] * width, [[] for _ in range(width)]
+    for number, keys_by_input in enumerate(generations):
+        for n, keys in enumerate(keys_by_input):
+            half = len(keys) // 2
+            for part in (keys[:half], keys[half:]):
+                inputs[n].append(Piece(number, piece(n, part, seen[n], collide=collide)))
+                seen[n] += len(part)
+    join, got = Join(8, names), Counter()
+    for batch in join.missing(inputs, split):
+        got.update(zip(*(part.column(1).to_pylist() for part in batch.parts), strict=True))
+    assert int(join.output.by_group.sum()) == got.total()
+    return got
+
+
+def across(generations):
+    """All combinations but those of one generation."""
+    rows = [[g for g, inputs in enumerate(generations) for _ in inputs[n]] for n in range(len(generations[0]))]
+    return Counter(c for c in combinations(generations) if len({rows[n][row] for n, row in enumerate(c)}) > 1)
+
+
+@given(generations=epochs(), collide=st.booleans(), split=st.sampled_from([1, 100, 1 << 30]))
+@settings(max_examples=1500, deadline=None)
+def test_cleanup_gives_every_result_across_generations_once(generations, collide, split):
+    assert missing(generations, collide=collide, split=split) == across(generations)
+
+
+@given(epochs=epochs())
+@settings(max_examples=300, deadline=None)
+def test_results_are_traced_to_the_groups_their_rows_came_through(epochs):
+    keys = [key for inputs in epochs for key in inputs[0]]
+    rows = piece(0, keys, 0, collide=False)
+    tagged = SortedRows(rows.hashes, with_groups(rows.rows, "#below.group", np.arange(len(rows)) % 8))
+    others = [piece(n, [k for inputs in epochs for k in inputs[n]], 0, collide=False) for n in range(1, len(epochs[0]))]
+    join, counted = Join(8, group_column="#own.group", traced=("#below.group",)), Counter()
+    for batch in join.results([Side((), tagged), *(Side((), other) for other in others)]):
+        counted.update(groups_in(batch.parts[0], "#below.group").tolist())
+        assert "#own.group" in batch.parts[0].schema.names
+    assert Counter({g: int(n) for g, n in enumerate(join.output.traced["#below.group"]) if n}) == counted

@@ -58,7 +58,9 @@ def test_merging_leaves_slices_on_disk_alone():
 
 
 def test_output_adds_up():
-    manifest = apply_all(EMPTY, [CountOutput(JOIN, (1, 0, 2, 0)), CountOutput(JOIN, (1, 1, 0, 0))])
+    manifest = apply_all(
+        EMPTY, [CountOutput(JOIN, (1, 0, 2, 0), (9, 0, 0, 0)), CountOutput(JOIN, (1, 1, 0, 0), (1, 0, 0, 0))]
+    )
     assert manifest.operators[JOIN].output == (2, 1, 2, 0)
 
 

@@ -18,13 +18,15 @@ from tests.support.oracle import connection
 from watersmeet.adapt.distribution import even
 from watersmeet.engine.assembly import Assembly
 from watersmeet.engine.effects import read_effects
+from watersmeet.engine.governor import Governor, MemoryOptions
 from watersmeet.engine.layout import HASH, RUN, SITE, TAG, Layout, slot_name
 from watersmeet.engine.site_task import SiteTask
 from watersmeet.engine.spec import LevelSpec
 from watersmeet.engine.topology import Topology
 from watersmeet.model.ids import BatchId, SiteId
 from watersmeet.model.plan import Column, Input, Operator, Plan
-from watersmeet.state.changes import FinishBatch, Reroute, apply_all
+from watersmeet.planning.trace import traced
+from watersmeet.state.changes import BeginCleaning, Change, FinishBatch, FinishCleaning, Reroute, apply_all
 from watersmeet.state.garbage import Collector
 from watersmeet.state.groups import group_of
 from watersmeet.state.manifest import Manifest, OperatorState
@@ -46,9 +48,12 @@ class Miniature:
     hash_bits: int = 64
     retained: int = 2
     forget_pairs: bool = False
+    round_bytes: int = 1 << 30
+    options: MemoryOptions = field(default_factory=MemoryOptions)
     topology: Topology = field(init=False)
 
     def __post_init__(self) -> None:
+        self.plan = traced(self.plan)
         self.topology = Topology(self.plan)
         self.driver = "driver1"
         self.reported: list[str] = []
@@ -57,30 +62,86 @@ class Miniature:
         states = {o.id: OperatorState(even(self.groups, self.sites)) for o in self.plan.operators}
         self.manifest = Manifest("miniature", {}, self.groups, self.sites, states)
         self.store.commit(self.manifest)
+        self._begin()
+
+    def _begin(self) -> None:
         self.collector = Collector(self.store, self.retained)
         self.collector.start()
+        self.governor = Governor(self.plan, self.storage, self.groups, self.options)
+        self.governor.begin(self.manifest)
 
     def epoch(self, tables: Mapping[str, pa.Table], chance: random.Random | None = None) -> pa.Table:
         """Run and commit an epoch; with a `chance`, tasks may be repeated."""
         results = self.attempt(tables, chance)
+        self._commit([], FinishBatch(BatchId(self.manifest.batch + 1)))
+        return results
+
+    def begin_cleaning(self, level: int | None = None, *, at_end: bool = False) -> bool:
+        """Decide on a step of cleanup; False where nothing is missing."""
+        operators = self.plan.operators if level is None else self.plan.levels[level]
+        cleaning = self.governor.next_cleaning(self.manifest, operators, at_end=at_end)
+        if cleaning is not None:
+            self.manifest = apply_all(self.manifest, [BeginCleaning(cleaning)])
+            self.store.commit(self.manifest)
+        return cleaning is not None
+
+    def clean(self, chance: random.Random | None = None) -> pa.Table:
+        """Carry out and commit the step that was decided on."""
+        results = self.attempt_cleaning(chance)
         effects = read_effects(self.storage, self.reported)
-        changes = [change for _, each in sorted(effects.items()) for change in each.changes]
-        batch = BatchId(self.manifest.batch + 1)
-        self.manifest = apply_all(self.manifest, [*changes, FinishBatch(batch)])
+        groups = [group for each in effects.values() for group in each.cleaned]
+        self.governor.note_sizes(effects.values())
+        self._commit(self.governor.cleaned(self.manifest, groups), FinishCleaning())
+        for operator in self.plan.operators:
+            self.governor.relive(self.manifest, operator.id)
+        return results
+
+    def attempt_cleaning(self, chance: random.Random | None = None) -> pa.Table:
+        """Carry out a step without committing it."""
+        assert self.manifest.cleaning is not None
+        self.reported = []
+        sizes = self.governor.group_bytes(self.manifest, self.manifest.cleaning.operator)
+        levels = self._assembly().cleaning(self.manifest, tuple(range(self.sites)), sizes)
+        return self._levels(levels, self._no_rows(levels[0]), chance)
+
+    def _commit(self, changes: list[Change], finish: Change) -> None:
+        effects = [each for _, each in sorted(read_effects(self.storage, self.reported).items())]
+        told: list[Change] = [change for each in effects for change in each.changes]
+        self.governor.note_sizes(effects)
+        counted = self.governor.observe(self.manifest, effects)
+        after = apply_all(self.manifest, [*told, *changes, *counted])
+        spills, self.events = self.governor.spill(after)
+        self.manifest = apply_all(after, [*spills, finish])
         self.store.commit(self.manifest)
         self.collector.committed(self.manifest)
-        return results
 
     def attempt(self, tables: Mapping[str, pa.Table], chance: random.Random | None = None) -> pa.Table:
         """Run an epoch without committing it, as a driver that is killed before the commit."""
-        keys = tuple(range(self.sites))
         self.reported = []
-        assembly = Assembly(self.topology, self.storage, self.driver, forget_pairs=self.forget_pairs)
-        delta = self._first_delta(tables)
-        for spec in assembly.levels(self.manifest, keys):
+        levels = self._assembly().levels(self.manifest, tuple(range(self.sites)))
+        return self._levels(levels, self._first_delta(tables), chance)
+
+    def _assembly(self) -> Assembly:
+        return Assembly(
+            self.topology,
+            self.storage,
+            self.driver,
+            forget_pairs=self.forget_pairs,
+            round_bytes=self.round_bytes,
+        )
+
+    def _no_rows(self, spec: LevelSpec) -> pa.Table:
+        head = {TAG: pa.int32(), HASH: pa.int64(), SITE: pa.int64()}
+        slots = {slot_name(slot): kind for slot, kind in enumerate(spec.incoming.slots)}
+        return pa.schema({**head, **slots, RUN: pa.string()}).empty_table()
+
+    def _levels(self, levels: Sequence[LevelSpec], delta: pa.Table, chance: random.Random | None) -> pa.Table:
+        for spec in levels:
             produced = self._run_level(spec, delta, chance)
             if spec.is_root:
                 return self._filtered(produced, self.plan.root.filters)
+            if spec.only_stores:
+                return self.topology.row_schema().empty_table()
             delta = self._next_delta(produced, spec.level + 1)
         raise AssertionError
 
@@ -91,8 +152,7 @@ class Miniature:
         self.manifest = latest
         self.sites = latest.sites
         self.driver += "1"
-        self.collector = Collector(self.store, self.retained)
-        self.collector.start()
+        self._begin()
 
     def reroute(self, routing: Sequence[int], sites: int) -> None:
         """Move groups, committed with the next epoch."""

@@ -12,6 +12,7 @@ from watersmeet.state.groups import MAX_GROUPS
 SpillStrategy = Literal[
     "adaptive", "global-output-with-penalty", "global-output", "local-output", "bottom-up", "lru", "random"
 ]
+CleanupMoment = Literal["idle", "end"]
 DEFAULT_GROUPS = 300
 MAX_SITES = 4096
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -50,6 +51,9 @@ class Options(msgspec.Struct, frozen=True):
     memory_budget_bytes: int | None = None
     spill_strategy: SpillStrategy = "adaptive"
     spill_fraction: float = 0.3
+    spill_seed: int = 0
+    inactive_epochs: int | None = None
+    cleanup: CleanupMoment = "idle"
     partition_groups: int | None = None
     sites: int | None = None
     retained_versions: int = 10
@@ -130,6 +134,13 @@ def _strategy(name: str, value: object) -> str:
     return text
 
 
+def _moment(name: str, value: object) -> str:
+    text = _text(value).strip().lower()
+    if text not in get_args(CleanupMoment):
+        raise _bad(name, value, "idle (also when input pauses) or end (only at the end, or when asked for)", "idle")
+    return text
+
+
 def _location(name: str, value: object) -> str:
     text = _text(value).strip()
     if not text:
@@ -150,6 +161,9 @@ _OURS = {
     "memoryBudget": ("memory_budget_bytes", _bytes),
     "spillStrategy": ("spill_strategy", _strategy),
     "spillFraction": ("spill_fraction", _fraction),
+    "spillSeed": ("spill_seed", _whole(1 << 31, "1")),
+    "inactiveEpochs": ("inactive_epochs", _whole(1 << 31, "20")),
+    "cleanup": ("cleanup", _moment),
     "partitionGroups": ("partition_groups", _whole(MAX_GROUPS, "300")),
     "sites": ("sites", _whole(MAX_SITES, "4")),
     "retainedVersions": ("retained_versions", _whole(100_000, "10")),

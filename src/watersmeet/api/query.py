@@ -72,7 +72,7 @@ class Query:
 
     def stop(self) -> None:
         """Stop; what the current epoch has not committed is done again after a restart."""
-        self._run.query.stop()
+        self._run.stop()
         self._run.wait(None)
 
     def exception(self) -> Exception | None:
@@ -80,9 +80,13 @@ class Query:
         return self._run.failure()
 
     def cleanup(self) -> None:
-        """Produce all missing results now; there are none while all state takes part at run time."""
+        """Join all input that is there now, and produce all results that spilled groups are missing.
+
+        The query goes on meanwhile; what is spilled after the call is not waited for.
+        """
         if self._run.query.isActive:
             self.processAllAvailable()
+        self._run.cleanup()
 
     def explain(self) -> None:
         """Print the plan: operators, keys, groups and sites."""

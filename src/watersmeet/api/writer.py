@@ -1,7 +1,6 @@
 """`StreamWriter`: Spark's verbs for where results go and how the query runs."""
 
 import atexit
-import logging
 import shutil
 import tempfile
 import uuid
@@ -14,6 +13,7 @@ from watersmeet.api.options import DEFAULT_GROUPS, Options, parse
 from watersmeet.api.query import Query
 from watersmeet.engine.checkpoint import Expectation
 from watersmeet.engine.direct import Direct, direct_output
+from watersmeet.engine.governor import MemoryOptions
 from watersmeet.engine.run import Start, start_run
 from watersmeet.engine.session import default_sites
 from watersmeet.engine.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink
@@ -21,13 +21,13 @@ from watersmeet.engine.topology import Topology
 from watersmeet.engine.types import empty_frame
 from watersmeet.model.errors import OptionError, UnsupportedError
 from watersmeet.planning.describe import fingerprint
+from watersmeet.planning.trace import traced
 from watersmeet.storage.open import full_url
 
 if TYPE_CHECKING:
     from watersmeet.api.flow import Flow
     from watersmeet.api.relation import Relation
 
-_LOG = logging.getLogger("watersmeet")
 _TEMPORARY = ("memory", "console", "noop", "function")
 
 
@@ -119,10 +119,8 @@ class StreamWriter:
         if path is not None:
             self.option("path", path)
         options, sink_options = parse(self._options, self._format)
-        if options.memory_budget_bytes is not None:
-            _LOG.warning("memoryBudget is not enforced by this version: all state stays live")
         plan = self._relation.plan()
-        topology = Topology(plan)
+        topology = Topology(traced(plan))
         session = self._flow.spark
         empty = self._relation.shape.apply(empty_frame(session, topology.row_schema()))
         self._relation.shape.refuse_aggregates(empty)
@@ -148,6 +146,14 @@ class StreamWriter:
             retained_versions=options.retained_versions,
             trigger=self._trigger,
             name=self._name,
+            memory=MemoryOptions(
+                options.memory_budget_bytes,
+                options.spill_strategy,
+                options.spill_fraction,
+                options.spill_seed,
+                options.inactive_epochs,
+            ),
+            cleans_when_idle=options.cleanup == "idle",
         )
         return Query(start_run(start))
 

@@ -1,16 +1,17 @@
 """From a manifest and a topology to what the site tasks of an epoch are told."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watersmeet.adapt import merging
+from watersmeet.adapt.cleaning import deal
 from watersmeet.engine.crash import CrashPlan
 from watersmeet.engine.direct import Direct
-from watersmeet.engine.spec import LevelSpec, MergeOrder, OperatorSpec, SiteSlice
+from watersmeet.engine.spec import ROUND_LIMIT_BYTES, CleaningOrder, LevelSpec, MergeOrder, OperatorSpec, SiteSlice
 from watersmeet.engine.topology import Topology
 from watersmeet.model.ids import EpochId, SiteId
-from watersmeet.state.groups import groups_at, to_ranges
-from watersmeet.state.manifest import Manifest
+from watersmeet.state.groups import groups_at, members, to_ranges
+from watersmeet.state.manifest import Cleaning, Manifest
 from watersmeet.storage.base import Storage
 
 
@@ -24,10 +25,26 @@ class Assembly:
     direct: Direct | None = None
     crash: CrashPlan | None = None
     forget_pairs: bool = False
+    round_bytes: int = ROUND_LIMIT_BYTES
 
-    def levels(self, manifest: Manifest, keys: Sequence[int]) -> list[LevelSpec]:
-        """The specifications of all levels for the epoch that reads this manifest."""
-        return [self._level(level, manifest, keys) for level in range(self.topology.depth)]
+    def levels(self, manifest: Manifest, keys: Sequence[int], first: int = 0) -> list[LevelSpec]:
+        """The specifications of the levels from the first on, for the epoch that reads this manifest."""
+        return [self._level(level, manifest, keys) for level in range(first, self.topology.depth)]
+
+    def cleaning(self, manifest: Manifest, keys: Sequence[int], sizes: Mapping[int, float]) -> list[LevelSpec]:
+        """The levels of a step of cleanup: the operator's own, whose sites share the groups, and those above."""
+        if manifest.cleaning is None:
+            raise ValueError(manifest.version)
+        name = manifest.cleaning.operator
+        lowest, *above = self.levels(manifest, keys, self.topology.plan.operator(name).level)
+        shares = deal(manifest.cleaning.groups, sizes, manifest.sites)
+        sites = {
+            site: replace(part, cleaning=cleaning_order(manifest, manifest.cleaning, shares[site]))
+            for site, part in lowest.sites.items()
+        }
+        if manifest.cleaning.at_end:
+            above = [replace(spec, only_stores=True, direct=None) for spec in above[:1]]
+        return [replace(lowest, sites=sites), *above]
 
     def _level(self, level: int, manifest: Manifest, keys: Sequence[int]) -> LevelSpec:
         operators = self.topology.operators(level)
@@ -46,6 +63,7 @@ class Assembly:
             direct=self.direct if level == self.topology.depth - 1 else None,
             crash=self.crash,
             forget_pairs=self.forget_pairs,
+            round_bytes=self.round_bytes,
         )
 
 
@@ -54,6 +72,14 @@ def site_slice(manifest: Manifest, operators: Sequence[OperatorSpec], site: Site
     live = {operator.id: tuple(manifest.live(operator.id, site)) for operator in operators}
     merges = [order for operator in operators for order in _merges(manifest, operator, site)]
     return SiteSlice(key, live, tuple(merges))
+
+
+def cleaning_order(manifest: Manifest, cleaning: Cleaning, groups: tuple[int, ...]) -> CleaningOrder:
+    """What a site is told of its share of a step: its groups, and every slice that holds any of them."""
+    wanted = frozenset(groups)
+    slices = (part for part in manifest.operators[cleaning.operator].slices if members(part.groups) & wanted)
+    found = tuple((manifest.runs[part.run], part) for part in slices)
+    return CleaningOrder(cleaning.operator, groups, found, cleaning.limit_bytes, cleaning.gather_bytes)
 
 
 def routing_keys(manifest: Manifest, keys: Sequence[int]) -> Mapping[str, tuple[int, ...]]:

@@ -130,7 +130,7 @@ def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
 
 def _check_offsets(location: str, manifest: Manifest) -> None:
     """Spark's log and the manifest must be of one moment, or new input would be taken for old, or left out."""
-    planned = _last(f"{location}/spark/offsets")
+    planned = planned_batch(location)
     finished = _last(f"{location}/spark/commits")
     if planned < manifest.batch or finished > manifest.batch:
         raise CheckpointCorruptError(
@@ -138,6 +138,11 @@ def _check_offsets(location: str, manifest: Manifest) -> None:
             why="the offsets and the manifest are not of the same moment, or one of them was lost",
             how="restore both from one copy, or start with a new checkpointLocation",
         )
+
+
+def planned_batch(location: str) -> int:
+    """The last batch Spark has planned, finished or not; -1 where there is none."""
+    return _last(f"{location}/spark/offsets")
 
 
 def _last(log: str) -> int:

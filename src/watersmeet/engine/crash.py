@@ -14,6 +14,7 @@ import psutil
 Victim = Literal["driver", "executor", "worker"]
 DRIVER_POINTS = ("epoch-start", "before-sink", "after-sink", "before-commit", "after-commit", "epoch-end")
 WORKER_POINTS = ("task-start", "after-runs", "mid-output", "before-effects", "after-effects")
+CLEANUP_POINTS = ("cleanup-start", "mid-cleanup", "cleanup-end")
 VARIABLE = "WATERSMEET_CRASH"
 
 

@@ -25,7 +25,7 @@ from watersmeet.engine.site_task import SiteTask
 from watersmeet.engine.spec import LevelSpec
 from watersmeet.engine.split import hash_of, joins_something, site_of
 from watersmeet.engine.topology import Topology
-from watersmeet.engine.types import spark_schema, spark_type
+from watersmeet.engine.types import empty_frame, spark_schema, spark_type
 from watersmeet.engine.worker_socket import acknowledge_at_once
 from watersmeet.model.plan import Column, Input, Operator
 
@@ -62,6 +62,13 @@ def first_delta(union: DataFrame, topology: Topology, routing: Mapping[str, Sequ
     """The rows of a batch, each with its site at the operator that joins it."""
     tables = {tag: routing[topology.inputs[tag][0].id] for tag in topology.stream_tags()}
     return union.selectExpr("*", f"{site_of(tables, groups)} AS `{SITE}`")
+
+
+def no_delta(session: SparkSession, spec: LevelSpec) -> DataFrame:
+    """No rows at all, in the form in which a level expects them."""
+    head = {SITE: pa.int32(), TAG: pa.int32(), HASH: pa.int64()} | ({RUN: pa.string()} if spec.level else {})
+    slots = {slot_name(slot): kind for slot, kind in enumerate(spec.incoming.slots)}
+    return empty_frame(session, pa.schema({**head, **slots}))
 
 
 def next_delta(

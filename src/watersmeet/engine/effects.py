@@ -14,19 +14,23 @@ from typing import Protocol
 
 import msgspec
 
-from watersmeet.model.ids import EpochId, OperatorId, SiteId
-from watersmeet.state.changes import AddRun, CountOutput, MergeRuns
+from watersmeet.model.ids import EpochId, OperatorId, RunId, SiteId
+from watersmeet.state.changes import AddRun, MergeRuns
 from watersmeet.storage.base import Storage
 
 FOLDER = "effects"
 
 
 class Effects(msgspec.Struct, frozen=True):
-    """Changes to the manifest, and what they cost. Times are in milliseconds."""
+    """Changes to the manifest, what they cost, and what was counted (`watersmeet.engine.tally`).
+
+    Times are in milliseconds. ``sizes`` are the bytes of the groups of each new run, in order; ``cleaned`` are the
+    groups of which all missing results were given.
+    """
 
     level: int
     site: SiteId
-    changes: tuple[AddRun | MergeRuns | CountOutput, ...]
+    changes: tuple[AddRun | MergeRuns, ...]
     rows_in: dict[str, int]
     rows_out: dict[OperatorId, int]
     busy_ms: float
@@ -34,6 +38,13 @@ class Effects(msgspec.Struct, frozen=True):
     executor: int
     worker: int
     files: tuple[str, ...] = ()
+    sizes: dict[RunId, tuple[int, ...]] = {}
+    local: dict[OperatorId, tuple[int, ...]] = {}
+    traced: dict[OperatorId, tuple[int, ...]] = {}
+    inter_bytes: dict[OperatorId, tuple[int, ...]] = {}
+    cleaned: tuple[int, ...] = ()
+    cleaned_results: int = 0
+    cleaned_bytes: int = 0
 
 
 class Report(Protocol):

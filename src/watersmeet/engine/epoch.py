@@ -1,193 +1,170 @@
-"""The epoch loop: what happens each time Spark hands over a batch.
+"""The epoch loop: what happens each time Spark hands over a batch, and between batches.
 
-1. A batch that the manifest already has is a replay of something committed: nothing to do.
-2. The manifest and the topology give the site tasks of every level; the levels are chained into one Spark job.
-3. The sink runs that job and consumes its rows, under the epoch's id.
-4. The tasks' effects are the changes that make the next manifest, which is committed, all or nothing.
-5. What no retained manifest names any more is deleted.
+- A batch that the manifest already has is a replay of something committed: nothing to do.
+- Any other is an epoch (`step`): it reads version *n* and commits *n+1*.
+- Between epochs, results that spilled groups miss are produced in steps of cleanup. What a step cleans is decided and
+  committed first, as a version of its own; so a step that is cut off is repeated the same, before anything else.
 
-A crash anywhere before the commit leaves manifest *n*; Spark replays the batch, and the outcome is the same.
+A crash anywhere before a commit leaves manifest *n*; Spark replays the batch, and the outcome is the same. For that,
+nothing may come between a batch that was begun and its replay: a run's first step is the batch Spark has planned, if it
+has planned one.
 """
 
+import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 
-from watersmeet.engine.assembly import Assembly, routing_keys
-from watersmeet.engine.checkpoint import Checkpoint
-from watersmeet.engine.crash import reach
-from watersmeet.engine.dataflow import finish, first_delta, make_anchor, next_delta, run_level
-from watersmeet.engine.direct import publish
-from watersmeet.engine.effects import Effects, clear_effects, read_effects
+from watersmeet.adapt.cleaning import next_slice
+from watersmeet.engine.checkpoint import planned_batch
+from watersmeet.engine.effects import Effects
 from watersmeet.engine.progress import History, epoch_metrics
-from watersmeet.engine.reports import Reports
-from watersmeet.engine.session import prepare_stream_session
-from watersmeet.engine.shape import Shape
-from watersmeet.engine.sinks import Sink
-from watersmeet.engine.split import site_keys
-from watersmeet.model.errors import (
-    CheckpointCorruptError,
-    CheckpointInUseError,
-    WatersmeetError,
-    WorkerError,
-    recognise,
-)
-from watersmeet.model.ids import BatchId, EpochId, SiteId
-from watersmeet.state.changes import Change, FinishBatch, apply_all
-from watersmeet.state.events import Event, record
-from watersmeet.state.garbage import Collector
-from watersmeet.state.versions import path_of
+from watersmeet.engine.session import copy_session
+from watersmeet.engine.step import Clock, Stepper
+from watersmeet.model.errors import CheckpointCorruptError, WatersmeetError, recognise
+from watersmeet.model.ids import BatchId
+from watersmeet.model.plan import Operator
+from watersmeet.state.changes import BeginCleaning, FinishBatch, FinishCleaning, apply
+from watersmeet.state.manifest import Cleaning, Manifest
 
 
 @dataclass
 class EpochLoop:
-    """Carries out the epochs of one run of a query."""
+    """Carries out the epochs of one run of a query, and its cleanup, never two at once."""
 
-    session: SparkSession
-    assembly: Assembly
-    checkpoint: Checkpoint
-    shape: Shape
-    sink: Sink
-    collector: Collector
-    events: list[Event] = field(default_factory=list)
+    stepper: Stepper
     history: History = field(default_factory=History)
     error: WatersmeetError | None = None
-    _anchor: DataFrame | None = None
-    _is_first: bool = True
-    _keys: tuple[int, ...] = ()
+    last_end_s: float = field(default_factory=time.monotonic)
+    _session: SparkSession | None = None
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def manifest(self) -> Manifest:
+        """The last committed manifest."""
+        return self.stepper.manifest
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Handle a batch; the function given to Spark's ``foreachBatch``."""
-        try:
+        with self._taking_turns():
+            self._session = batch.sparkSession
+            if self.manifest.cleaning is not None:
+                self._clean(self.manifest.cleaning)
             if self._is_new(batch_id):
                 self._epoch(batch, BatchId(batch_id))
-        except WatersmeetError as error:
-            self.error = error
-            raise
-        except Exception as error:
-            self.error = recognise(str(error))
-            raise
+
+    def clean(self, operators: Sequence[Operator], *, closed_by: int | None = None, at_end: bool = False) -> bool:
+        """One step of cleanup among some operators; False where nothing is missing there.
+
+        ``closed_by`` leaves out generations closed after a version. At the end of all input steps are large.
+        """
+        with self._taking_turns():
+            cleaning = self.manifest.cleaning
+            if cleaning is None:
+                cleaning = self.stepper.governor.next_cleaning(self.manifest, operators, closed_by, at_end=at_end)
+                if cleaning is None:
+                    return False
+                self.stepper.save(apply(self.manifest, BeginCleaning(cleaning)))
+            self._clean(cleaning)
+            return True
+
+    def may_clean(self) -> bool:
+        """Whether no batch was begun that has to come first."""
+        checkpoint = self.stepper.checkpoint
+        return not self.stepper.is_first or planned_batch(checkpoint.location) <= self.manifest.batch
+
+    def missing_groups(self) -> int:
+        """How many groups have results missing."""
+        return self.stepper.governor.missing_groups(self.manifest)
 
     def close(self) -> None:
-        """Release what the run holds on to; Spark may be gone already."""
-        self.checkpoint.close()
-        if self._anchor is not None:
-            self._anchor.unpersist()
-            self._anchor = None
+        """Release what the run holds on to."""
+        self.stepper.close()
+
+    @contextmanager
+    def _taking_turns(self) -> Iterator[None]:
+        with self._turn:
+            try:
+                yield
+            except WatersmeetError as error:
+                self.error = error
+                raise
+            except Exception as error:
+                self.error = recognise(str(error))
+                raise
+            finally:
+                self.last_end_s = time.monotonic()
 
     def _is_new(self, batch_id: int) -> bool:
         """Whether a batch is the next one and not a replay of the last; any other means that input is missing."""
-        last = self.checkpoint.manifest.batch
+        last = self.manifest.batch
         if batch_id not in (last, last + 1):
+            checkpoint = self.stepper.checkpoint
             raise CheckpointCorruptError(
                 f"Spark goes on with batch {batch_id}, and state has all batches up to {last}",
-                why=f"{self.checkpoint.spark_location} and {self.checkpoint.storage.url} are not of the same moment",
+                why=f"{checkpoint.spark_location} and {checkpoint.storage.url} are not of the same moment",
                 how="restore both from one copy, or start with a new checkpointLocation",
             )
         return batch_id == last + 1
 
-    def _check_owner(self) -> None:
-        """Stop before the sink is touched if another driver has gone on with the checkpoint."""
-        following = path_of(self.checkpoint.manifest.version + 1)
-        if self.checkpoint.storage.size(following) is not None:
-            raise CheckpointInUseError(
-                f"{following} of {self.checkpoint.storage.url} exists already",
-                why="another driver runs the same query on this checkpoint, and has gone on without this one",
-                how="stop one of them; the results of the other are complete",
-            )
-
     def _epoch(self, batch: DataFrame, batch_id: BatchId) -> None:
-        clock = _Clock()
-        epoch = EpochId(self.checkpoint.manifest.version)
-        self._reach("epoch-start", epoch)
-        self._check_owner()
-        rows = self._rows(batch)
+        clock = Clock()
+        self.stepper.reach("epoch-start")
+        self.stepper.check_owner()
+        rows, levels = self.stepper.batch_rows(batch)
         clock.lap("plan")
-        self._reach("before-sink", epoch)
-        self.sink.write(rows, epoch)
-        self._reach("after-sink", epoch)
-        effects = self._effects(rows, epoch)
-        self._publish(effects, epoch)
-        clock.lap("run")
-        self._commit(effects, batch_id)
-        clock.lap("commit")
-        self.collector.committed(self.checkpoint.manifest)
-        clear_effects(self.checkpoint.storage, EpochId(self.checkpoint.manifest.version))
-        clock.lap("collect")
-        self.history.add(batch_id, epoch_metrics(self.checkpoint.manifest, effects.values(), clock.laps_ms))
-        self._reach("epoch-end", epoch)
+        effects = self.stepper.run(rows, levels, clock)
+        self.stepper.commit(effects, [], FinishBatch(batch_id), clock)
+        self.history.add(batch_id, self._metrics(effects, clock))
+        self.stepper.reach("epoch-end", -1)
 
-    def _rows(self, batch: DataFrame) -> DataFrame:
-        """The epoch's results, not yet computed."""
-        manifest, topology = self.checkpoint.manifest, self.assembly.topology
-        anchor = self._anchored(batch)
-        levels = self.assembly.levels(manifest, self._keys)
-        routing = routing_keys(manifest, self._keys)
-        delta = first_delta(batch, topology, routing, manifest.groups)
-        rows = run_level(anchor, delta, levels[0], self._reports.report)
-        for spec in levels[1:]:
-            delta = next_delta(rows, topology, spec.level, routing, manifest.groups)
-            rows = run_level(anchor, delta, spec, self._reports.report)
-        return rows if self.assembly.direct else self.shape.apply(finish(rows, topology.plan.root))
+    def _clean(self, cleaning: Cleaning) -> None:
+        stepper, governor, clock = self.stepper, self.stepper.governor, Clock()
+        stepper.reach("cleanup-start")
+        stepper.check_owner()
+        self._session = self._session or copy_session(stepper.session)
+        rows, levels = stepper.missing_rows(self._session, governor.group_bytes(self.manifest, cleaning.operator))
+        clock.lap("plan")
+        effects = stepper.run(rows, levels, clock)
+        groups = [group for each in effects for group in each.cleaned]
+        governor.note_sizes(effects)
+        decided = governor.cleaned(self.manifest, groups)
+        read = sum(each.cleaned_bytes for each in effects)
+        stepper.events.append(_cleaned(self.manifest, cleaning, groups, effects))
+        stepper.commit(effects, decided, FinishCleaning(), clock)
+        governor.relive(self.manifest, cleaning.operator)
+        governor.slice_bytes = next_slice(read, sum(clock.laps_ms.values()) / 1000)
+        self.history.add_cleaning(self._metrics(effects, clock) | {"cleanup": self._report(cleaning, effects)})
+        stepper.reach("cleanup-end", -1)
 
-    def _anchored(self, batch: DataFrame) -> DataFrame:
-        if self._anchor is None:
-            session = batch.sparkSession
-            prepare_stream_session(session)
-            self._keys = site_keys(self.checkpoint.manifest.sites)
-            self._anchor = make_anchor(session, self._keys)
-        self._reports.clear()
-        return self._anchor
+    def _metrics(self, effects: Sequence[Effects], clock: Clock) -> dict[str, object]:
+        return epoch_metrics(self.manifest, effects, clock.laps_ms) | self.stepper.governor.metrics(self.manifest)
 
-    @cached_property
-    def _reports(self) -> Reports:
-        return Reports.of(self.session, self.checkpoint.storage, self.assembly.driver)
-
-    def _effects(self, rows: DataFrame, epoch: EpochId) -> dict[tuple[int, SiteId], Effects]:
-        """All tasks' effects; a sink that did not read all rows leaves tasks undone, which are then run here."""
-        expected = self.assembly.topology.depth * self.checkpoint.manifest.sites
-        for attempt in range(2):
-            effects = read_effects(self.checkpoint.storage, self._reports.names())
-            if len(effects) == expected:
-                return effects
-            if attempt == 0:
-                rows.write.format("noop").mode("overwrite").save()
-        raise WorkerError(
-            f"epoch {epoch} has the effects of {len(effects)} of {expected} site tasks",
-            why="the others ended without telling what they did",
-            how="make sure that all executors write to the same checkpointLocation",
-        )
-
-    def _publish(self, effects: dict[tuple[int, SiteId], Effects], epoch: EpochId) -> None:
-        if self.assembly.direct is not None:
-            written = [(each.site, name) for each in effects.values() for name in each.files]
-            publish(self.assembly.direct, epoch, written, first=self._is_first)
-        self._is_first = False
-
-    def _commit(self, effects: dict[tuple[int, SiteId], Effects], batch_id: BatchId) -> None:
-        changes: list[Change] = [change for _, each in sorted(effects.items()) for change in each.changes]
-        manifest = apply_all(self.checkpoint.manifest, [*changes, FinishBatch(batch_id)])
-        self._reach("before-commit", manifest.version - 1)
-        record(self.checkpoint.storage, manifest.version, self.events)
-        self.events = []
-        self.checkpoint.store.commit(manifest)
-        self.checkpoint.manifest = manifest
-        self._reach("after-commit", manifest.version - 1)
-
-    def _reach(self, point: str, epoch: int) -> None:
-        plan = self.assembly.crash
-        if plan is not None and plan.victim == "driver":
-            reach(plan, point, epoch)
+    def _report(self, cleaning: Cleaning, effects: Sequence[Effects]) -> dict[str, object]:
+        """What a step of cleanup did, and what is left to do."""
+        return {
+            "operator": cleaning.operator,
+            "groups": sum(len(each.cleaned) for each in effects),
+            "results": sum(each.cleaned_results for each in effects),
+            "readBytes": sum(each.cleaned_bytes for each in effects),
+            "groupsLeft": self.missing_groups(),
+        }
 
 
-@dataclass
-class _Clock:
-    laps_ms: dict[str, float] = field(default_factory=dict)
-    _last: float = field(default_factory=time.monotonic)
-
-    def lap(self, name: str) -> None:
-        now = time.monotonic()
-        self.laps_ms[name] = (now - self._last) * 1000
-        self._last = now
+def _cleaned(
+    manifest: Manifest, cleaning: Cleaning, groups: Sequence[int], effects: Sequence[Effects]
+) -> dict[str, object]:
+    return {
+        "epoch": manifest.version,
+        "kind": "cleanup",
+        "reason": f"results of {len(groups)} spilled groups of {cleaning.operator} were missing",
+        "before": {"groups": len(manifest.spilled(cleaning.operator))},
+        "after": {"groups": len(manifest.spilled(cleaning.operator)) - len(groups)},
+        "operator": cleaning.operator,
+        "groups": sorted(groups),
+        "bytes": sum(each.cleaned_bytes for each in effects),
+        "results": sum(each.cleaned_results for each in effects),
+    }

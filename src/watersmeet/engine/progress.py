@@ -1,6 +1,6 @@
 """What an epoch did, for ``lastProgress``: small dictionaries under ``customMetrics``."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -17,12 +17,22 @@ class History:
     """The metrics of the last epochs, by Spark's batch id."""
 
     _epochs: OrderedDict[int, Metrics] = field(default_factory=OrderedDict)
+    _cleaning: deque[Metrics] = field(default_factory=lambda: deque(maxlen=RETAINED_EPOCHS))
 
     def add(self, batch: int, metrics: Metrics) -> None:
         """Keep an epoch's metrics."""
         self._epochs[batch] = metrics
         while len(self._epochs) > RETAINED_EPOCHS:
             self._epochs.popitem(last=False)
+
+    def add_cleaning(self, metrics: Metrics) -> None:
+        """Keep the metrics of a step of cleanup."""
+        self._cleaning.append(metrics)
+
+    @property
+    def cleaning(self) -> list[Metrics]:
+        """The metrics of the last steps of cleanup."""
+        return list(self._cleaning)
 
     def get(self, batch: int) -> Metrics:
         """The metrics of a batch; empty where they are no longer kept."""

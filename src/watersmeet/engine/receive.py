@@ -1,6 +1,6 @@
 """Turn the batches that arrive at a site into rounds of sorted rows per input.
 
-A site joins what an epoch brings in *rounds* of at most `ROUND_LIMIT_BYTES`, so that an epoch of any size needs bounded
+A site joins what an epoch brings in *rounds* of at most ``round_bytes``, so that an epoch of any size needs bounded
 memory: the rows of one round are old rows to the next. Most epochs have one round.
 """
 
@@ -16,8 +16,6 @@ from watersmeet.engine.layout import HASH, RUN, TAG, slot_name
 from watersmeet.engine.spec import InputSpec, LevelSpec
 from watersmeet.state.manifest import RunFile
 from watersmeet.state.rows import SortedRows, one_batch
-
-ROUND_LIMIT_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Receiver:
         """All that arrives, a round at a time."""
         for batch in batches:
             self._add(batch)
-            if self._bytes > ROUND_LIMIT_BYTES:
+            if self._bytes > self.spec.round_bytes:
                 yield self._round()
         while self._batches or any(self._pointers.values()):
             yield self._round()

@@ -2,8 +2,9 @@
 
 import json
 import threading
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,19 +20,27 @@ from watersmeet.engine.dataflow import tagged_union
 from watersmeet.engine.direct import Direct
 from watersmeet.engine.effects import clear_effects
 from watersmeet.engine.epoch import EpochLoop
+from watersmeet.engine.governor import Governor, MemoryOptions
 from watersmeet.engine.progress import History
 from watersmeet.engine.session import check_workers, start_workers
 from watersmeet.engine.shape import Shape
 from watersmeet.engine.sinks import Sink
+from watersmeet.engine.spec import ROUND_LIMIT_BYTES
+from watersmeet.engine.step import Stepper
 from watersmeet.engine.switches import switches
 from watersmeet.engine.topology import Topology
-from watersmeet.model.errors import CheckpointCorruptError, recognise
+from watersmeet.model.errors import CheckpointCorruptError, StoppedError, recognise
 from watersmeet.model.ids import EpochId
+from watersmeet.model.plan import Operator
 from watersmeet.state.changes import apply_all
 from watersmeet.state.events import Event, recorded
 from watersmeet.state.garbage import Collector
 from watersmeet.state.inspect import state_table
 from watersmeet.state.manifest import Manifest
+
+CLEAN_EVERY_S = 0.2
+IDLE_AFTER_S = 1.0
+ROUND_LEAST_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,13 @@ class Start:
     trigger: Mapping[str, Any]
     direct: Direct | None = None
     name: str | None = None
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
+    cleans_when_idle: bool = True
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether the query consumes what there is and ends."""
+        return "availableNow" in self.trigger
 
 
 @dataclass
@@ -59,14 +75,18 @@ class Run:
     loop: EpochLoop
     query: StreamingQuery
     _ended: threading.Event = field(default_factory=threading.Event)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _failure: Exception | None = None
 
     def __post_init__(self) -> None:
         threading.Thread(target=self._watch, name=f"watersmeet-{self.query.id}", daemon=True).start()
+        if self.start.cleans_when_idle and not self.start.ends_by_itself:
+            threading.Thread(target=self._clean_when_idle, name=f"cleanup-{self.query.id}", daemon=True).start()
 
     @property
     def manifest(self) -> Manifest:
         """The last committed manifest."""
-        return self.loop.checkpoint.manifest
+        return self.loop.manifest
 
     @property
     def history(self) -> History:
@@ -86,38 +106,90 @@ class Run:
         """What the query failed with, if it did."""
         error = self.query.exception()
         if error is None:
-            return None
+            return self._failure
         return self.loop.error or recognise(str(error)) or error
+
+    def stop(self) -> None:
+        """Stop after the step that is under way."""
+        self._stopping.set()
+        self.query.stop()
+
+    def cleanup(self) -> None:
+        """Produce all results that are missing now, operator by operator, bottom-up; the query may go on meanwhile."""
+        if self.start.ends_by_itself:  # it does so by itself, too
+            self._ended.wait()
+        while not (self._ended.is_set() or self.loop.may_clean()):
+            self._ended.wait(CLEAN_EVERY_S)
+        if self._ended.is_set() and not self.loop.missing_groups():
+            return
+        for operators in self.start.topology.plan.levels:
+            closed_by = self.manifest.version
+            while self._clean_step(operators, closed_by=closed_by):
+                pass
 
     def state(self) -> pa.Table:
         """The state of the last committed version; while it is read, newer ones may make it garbage."""
         while True:
             manifest = self.manifest
             try:
-                return state_table(self.loop.checkpoint.storage, manifest)
+                return state_table(self.loop.stepper.checkpoint.storage, manifest)
             except CheckpointCorruptError:
                 if self.manifest.version == manifest.version:
                     raise
 
     def events(self) -> list[Event]:
         """The adaptations so far."""
-        return recorded(self.loop.checkpoint.storage, self.manifest.version)
+        return recorded(self.loop.stepper.checkpoint.storage, self.manifest.version)
 
     def progress(self) -> list[dict[str, object]]:
-        """Spark's progress reports with our metrics in them."""
+        """Spark's progress reports with our metrics in them, then those of the latest steps of cleanup."""
         reports = [json.loads(report.json) for report in self.query.recentProgress]
-        return [report | {"customMetrics": self.history.get(report["batchId"])} for report in reports]
+        epochs = [report | {"customMetrics": self.history.get(report["batchId"])} for report in reports]
+        frame = {"id": str(self.query.id), "runId": str(self.query.runId), "name": self.query.name, "numInputRows": 0}
+        return epochs + [
+            frame | {"batchId": self.manifest.batch, "customMetrics": each} for each in self.history.cleaning
+        ]
 
     def _watch(self) -> None:
         try:
             self.query.awaitTermination()
-        except Exception:  # noqa: BLE001, S110 -- whoever waits for the query asks `failure`
-            pass
+            if self.start.ends_by_itself:
+                self._clean_all()
+        except Exception as error:  # noqa: BLE001 -- whoever waits for the query asks `failure`
+            self._failure = self.loop.error or recognise(str(error)) or error
         finally:
             try:
                 self.loop.close()
             finally:
                 self._ended.set()
+
+    def _clean_all(self) -> None:
+        """The final cleanup, bottom-up."""
+        for operators in self.start.topology.plan.levels:
+            while not self._stopping.is_set() and self.loop.clean(operators, at_end=True):
+                pass
+
+    def _clean_step(self, operators: Sequence[Operator], closed_by: int | None = None) -> bool:
+        if self._ended.is_set() or self._stopping.is_set():
+            raise _stopped()
+        return self.loop.clean(operators, closed_by=closed_by)
+
+    def _clean_when_idle(self) -> None:
+        """Use the time in which no input comes."""
+        every = self.start.topology.plan.operators
+        while not (self._ended.wait(CLEAN_EVERY_S) or self._stopping.is_set()):
+            try:
+                while self._is_idle() and self.loop.clean(every):
+                    pass
+            except Exception as error:  # noqa: BLE001 -- it ends the query, as a failed epoch does
+                self._failure = self.loop.error or recognise(str(error)) or error
+                self.stop()
+
+    def _is_idle(self) -> bool:
+        if self._stopping.is_set() or self._ended.is_set() or time.monotonic() - self.loop.last_end_s < IDLE_AFTER_S:
+            return False
+        status = self.query.status
+        return not status["isTriggerActive"] and not status["isDataAvailable"] and self.loop.may_clean()
 
 
 def start_run(start: Start) -> Run:
@@ -149,9 +221,21 @@ def _loop(start: Start, checkpoint: Checkpoint) -> EpochLoop:
         direct=start.direct and replace(start.direct, query=checkpoint.manifest.query_id),
         crash=CrashPlan.from_environment(),
         forget_pairs=chosen.forget_pairs,
+        round_bytes=min(ROUND_LIMIT_BYTES, max(start.memory.budget_bytes or ROUND_LIMIT_BYTES, ROUND_LEAST_BYTES)),
     )
     start.sink.begin(checkpoint.manifest.query_id)
-    return EpochLoop(start.session, assembly, checkpoint, start.shape, start.sink, collector, events)
+    governor = Governor(start.topology.plan, checkpoint.storage, checkpoint.manifest.groups, start.memory)
+    governor.begin(checkpoint.manifest)
+    stepper = Stepper(start.session, assembly, checkpoint, start.shape, start.sink, collector, governor, events)
+    return EpochLoop(stepper)
+
+
+def _stopped() -> StoppedError:
+    return StoppedError(
+        "the query was stopped before its cleanup was complete",
+        why="results are still missing",
+        how="start it again on the same checkpointLocation, and call cleanup() or use trigger(availableNow=True)",
+    )
 
 
 def _adjust(checkpoint: Checkpoint, expected: Expectation) -> list[Event]:

@@ -26,6 +26,15 @@ def prepare_stream_session(session: SparkSession) -> None:
         session.conf.set(name, value)
 
 
+def copy_session(session: SparkSession) -> SparkSession:
+    """A session of our own with the user's settings, for jobs that no batch has brought a session for."""
+    copy = session.newSession()
+    for name, value in session.conf.getAll.items():
+        if session.conf.isModifiable(name):
+            copy.conf.set(name, value)
+    return copy
+
+
 def default_sites(spark: SparkSession) -> int:
     """As many sites as the session runs tasks at once."""
     context = getattr(spark, "_sc", None)

@@ -4,8 +4,9 @@
 2. Keep: write each input's rows as a new run. Rows for a higher level are only kept; a *pointer* to their run goes
    up in their stead, so that a row crosses into Python once and is shuffled once.
 3. Join: every operator of the level yields the results its new rows complete.
-4. Merge: runs the driver chose become one, while Spark still reads the last results.
-5. Tell: write the effects. Without them, nothing the task did has happened.
+4. Clean: in a step of cleanup, no rows arrive, and the results are those missing of some groups (`site_cleaning`).
+5. Merge: runs the driver chose become one, while Spark still reads the last results.
+6. Tell: write the effects. Without them, nothing the task did has happened.
 
 It never changes a file, and repeating it is harmless.
 """
@@ -25,11 +26,13 @@ from watersmeet.engine.direct import DirectWriter
 from watersmeet.engine.effects import Effects, write_effects
 from watersmeet.engine.emit import Emitter
 from watersmeet.engine.receive import Receiver, Round
+from watersmeet.engine.site_cleaning import SiteCleaning
 from watersmeet.engine.spec import InputSpec, LevelSpec, MergeOrder, OperatorSpec, SiteSlice
+from watersmeet.engine.tally import ByGroup, Tally
 from watersmeet.model.ids import OperatorId, RunId, SiteId
 from watersmeet.operators.join import Join, Joined
 from watersmeet.operators.probe import RunView, Side
-from watersmeet.state.changes import AddRun, CountOutput, MergeRuns
+from watersmeet.state.changes import AddRun, MergeRuns
 from watersmeet.state.groups import Ranges, members, to_ranges
 from watersmeet.state.manifest import RunFile, Slice
 from watersmeet.state.rows import SortedRows, merge_rows, no_rows
@@ -41,10 +44,11 @@ class SiteTask:
 
     def __init__(self, spec: LevelSpec, site: SiteId) -> None:
         self._spec, self._site = spec, site
-        self._changes: list[AddRun | MergeRuns | CountOutput] = []
-        self._rows_in: dict[str, int] = {}
-        self._rows_out: dict[OperatorId, int] = {}
+        self._changes: list[AddRun | MergeRuns] = []
+        self._tally = Tally(spec.groups)
+        self._cleaning: SiteCleaning | None = None
         self._earlier: dict[int, list[RunFile]] = {}
+        self._cleaned_results = 0
         self._busy_s = 0.0
         self.effects_name = ""
 
@@ -54,6 +58,7 @@ class SiteTask:
         self._forget_dead_runs()
         for arrived in Receiver(self._spec).rounds(batches):
             yield from self._timed(self._round(arrived))
+        yield from self._timed(self._clean())
         started = time.monotonic()
         for order in self._slice.merges:
             self._merge(order)
@@ -69,7 +74,7 @@ class SiteTask:
         yield from self._emitter.pointers([run for tag, run in runs.items() if self._is_above(tag)], self._slice.key)
         here = {tag: run for tag, run in runs.items() if not self._is_above(tag)}
         deltas = {tag: arrived.rows.get(tag) or open_run(self._spec.storage, run) for tag, run in here.items()}
-        for operator in self._spec.operators:
+        for operator in () if self._spec.only_stores else self._spec.operators:
             yield from self._join(operator, deltas)
         for tag, run in here.items():
             self._earlier.setdefault(tag, []).append(run)
@@ -110,22 +115,36 @@ class SiteTask:
 
     def _keep(self, source: InputSpec, rows: SortedRows) -> RunFile:
         run = write_run(self._spec.storage, self._name(), source.operator, source.name, rows, self._spec.groups)
-        self._changes.append(AddRun(run))
-        name = f"{source.operator}/{source.name}"
-        self._rows_in[name] = self._rows_in.get(name, 0) + len(rows)
+        self._changes.append(AddRun(run, closed=self._spec.only_stores))
+        self._tally.kept(source, rows)
+        self._tally.wrote(run, rows)
         return run
 
     def _join(self, operator: OperatorSpec, deltas: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
-        keys = None if operator.hash_decides else tuple(source.key_columns for source in operator.inputs)
-        join = Join(self._spec.groups, keys, forget_pairs=self._spec.forget_pairs)
+        join = self._join_of(operator)
         sides = [self._side(source, deltas.get(source.tag)) for source in operator.inputs]
         for joined in join.results(sides):
             yield from self._give(operator, joined)
             self._reach("mid-output")
-        produced = int(join.output_by_group.sum())
-        self._rows_out[operator.id] = self._rows_out.get(operator.id, 0) + produced
-        if produced:
-            self._changes.append(CountOutput(operator.id, tuple(join.output_by_group.tolist())))
+        self._tally.produced(operator, join.output)
+
+    def _clean(self) -> Iterator[pa.RecordBatch]:
+        order = self._slice.cleaning
+        operator = next((each for each in self._spec.operators if order and each.id == order.operator), None)
+        if order is None or operator is None:
+            return
+        join = self._join_of(operator)
+        self._cleaning = SiteCleaning(self._spec.storage, self._spec.groups, order, operator)
+        for joined in self._cleaning.results(join):
+            yield from self._give(operator, joined)
+            self._reach("mid-cleanup")
+        self._cleaned_results = int(join.output.by_group.sum())
+
+    def _join_of(self, operator: OperatorSpec) -> Join:
+        keys = None if operator.hash_decides else tuple(source.key_columns for source in operator.inputs)
+        return Join(
+            self._spec.groups, keys, operator.group_column, operator.traced, forget_pairs=self._spec.forget_pairs
+        )
 
     def _give(self, operator: OperatorSpec, joined: Joined) -> Iterator[pa.RecordBatch]:
         """Results go to Spark, or are dealt with here."""
@@ -141,7 +160,7 @@ class SiteTask:
         return Side(tuple(views), no_rows(source.schema) if delta is None else delta)
 
     def _view(self, run: RunFile, part: Slice) -> RunView:
-        rows = open_run(self._spec.storage, run)
+        rows = open_run(self._spec.storage, run, part.groups)
         if part.groups == run.groups:
             return RunView(rows)
         counts_for = np.zeros(self._spec.groups, dtype=np.bool_)
@@ -154,9 +173,9 @@ class SiteTask:
             for run, part in order.runs
             for piece in open_run(self._spec.storage, run).of_groups(_shared(part, order), self._spec.groups)
         ]
-        merged = write_run(
-            self._spec.storage, self._name(), order.operator, order.input, merge_rows(pieces), self._spec.groups
-        )
+        rows = merge_rows(pieces)
+        merged = write_run(self._spec.storage, self._name(), order.operator, order.input, rows, self._spec.groups)
+        self._tally.wrote(merged, rows)
         self._changes.append(MergeRuns(tuple(run.id for run, _ in order.runs), order.groups, merged))
 
     def _name(self) -> RunId:
@@ -164,21 +183,32 @@ class SiteTask:
 
     def _tell(self) -> None:
         effects = Effects(
-            self._spec.level,
-            self._site,
-            tuple(self._changes),
-            self._rows_in,
-            self._rows_out,
-            self._busy_s * 1000,
-            socket.gethostname(),
-            _executor(),
-            os.getpid(),
-            self._writer.close() if "_writer" in vars(self) else (),
+            level=self._spec.level,
+            site=self._site,
+            changes=tuple(self._changes),
+            rows_in=self._tally.rows_in,
+            rows_out=self._tally.rows_out,
+            busy_ms=self._busy_s * 1000,
+            host=socket.gethostname(),
+            executor=_executor(),
+            worker=os.getpid(),
+            files=self._writer.close() if "_writer" in vars(self) else (),
+            sizes=self._tally.sizes,
+            local=_tuples(self._tally.local),
+            traced=_tuples(self._tally.traced),
+            inter_bytes=_tuples(self._tally.inter_bytes),
+            cleaned=tuple(self._cleaning.cleaned) if self._cleaning else (),
+            cleaned_results=self._cleaned_results,
+            cleaned_bytes=self._cleaning.read_bytes if self._cleaning else 0,
         )
         self.effects_name = write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
 
     def _reach(self, point: str) -> None:
         reach(self._spec.crash, point, self._spec.epoch)
+
+
+def _tuples(counts: ByGroup) -> dict[OperatorId, tuple[int, ...]]:
+    return {operator: tuple(by_group.tolist()) for operator, by_group in counts.items()}
 
 
 def _shared(part: Slice, order: MergeOrder) -> Ranges:

@@ -13,6 +13,8 @@ from watersmeet.state.groups import Ranges
 from watersmeet.state.manifest import RunFile, Slice
 from watersmeet.storage.base import Storage
 
+ROUND_LIMIT_BYTES = 256 << 20
+
 
 @dataclass(frozen=True)
 class InputSpec:
@@ -24,16 +26,22 @@ class InputSpec:
     level: int
     schema: pa.Schema
     key_columns: tuple[str, ...]
+    traces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class OperatorSpec:
-    """An operator: its inputs, and the tag its results have in the exchange above (None: it is the root)."""
+    """An operator: its inputs, and the tag its results have in the exchange above (None: it is the root).
+
+    ``group_column`` tells the operators above a result's group; at the root, ``traced`` are such columns of all below.
+    """
 
     id: OperatorId
     inputs: tuple[InputSpec, ...]
     hash_decides: bool
     output_tag: int | None
+    group_column: str | None = None
+    traced: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,17 +55,33 @@ class MergeOrder:
 
 
 @dataclass(frozen=True)
+class CleaningOrder:
+    """Groups of an operator to clean, in this order, with all their slices; results beyond a limit end the work."""
+
+    operator: OperatorId
+    groups: tuple[int, ...]
+    slices: tuple[tuple[RunFile, Slice], ...]
+    limit_bytes: int
+    gather_bytes: int
+
+
+@dataclass(frozen=True)
 class SiteSlice:
     """The part of the manifest that concerns one site at one level."""
 
     key: int
     live: Mapping[OperatorId, tuple[tuple[RunFile, Slice], ...]]
     merges: tuple[MergeOrder, ...] = ()
+    cleaning: CleaningOrder | None = None
 
 
 @dataclass(frozen=True)
 class LevelSpec:
-    """One level of the plan in one epoch, for all sites."""
+    """One level of the plan in one epoch, for all sites.
+
+    A level that ``only_stores`` closes what it is given as a generation of its own, and joins nothing. Arriving rows
+    are taken up in rounds of ``round_bytes``.
+    """
 
     driver: str
     epoch: EpochId
@@ -73,6 +97,8 @@ class LevelSpec:
     direct: Direct | None = None
     crash: CrashPlan | None = None
     forget_pairs: bool = False
+    only_stores: bool = False
+    round_bytes: int = ROUND_LIMIT_BYTES
 
     @property
     def is_root(self) -> bool:

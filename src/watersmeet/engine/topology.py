@@ -10,6 +10,7 @@ from watersmeet.engine.emit import NOTHING
 from watersmeet.engine.layout import RUN, SITE, TAG, Layout, pack, slot_name
 from watersmeet.engine.spec import InputSpec, OperatorSpec
 from watersmeet.model.plan import Column, Input, Operator, Plan
+from watersmeet.planning.trace import group_column, operator_of
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,12 @@ class Topology:
     def _operator_spec(self, operator: Operator) -> OperatorSpec:
         inputs = tuple(spec for spec in self.specs.values() if spec.operator == operator.id)
         above = [tag for tag, (_, source) in self.inputs.items() if source.operator == operator.id]
-        return OperatorSpec(operator.id, inputs, operator.hash_decides, above[0] if above else None)
+        own = group_column(operator.id).name if above else None
+        below = () if above else tuple(name for spec in inputs for name in spec.traces)
+        return OperatorSpec(operator.id, inputs, operator.hash_decides, above[0] if above else None, own, below)
 
     def _input_spec(self, tag: int, operator: Operator, source: Input) -> InputSpec:
         schema = pa.schema([pa.field(column.name, self.plan.types[column]) for column in source.state])
         keys = tuple(key.column.name for key in source.keys if key.column)
-        return InputSpec(tag, operator.id, source.name, operator.level, schema, keys)
+        traces = tuple(name for name in schema.names if operator_of(name))
+        return InputSpec(tag, operator.id, source.name, operator.level, schema, keys, traces)

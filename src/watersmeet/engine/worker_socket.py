@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _OPEN_FILES = Path("/proc/self/fd")
-_QUICK = getattr(socket, "TCP_QUICKACK", None)
+_QUICK: int = getattr(socket, "TCP_QUICKACK", 0)
 
 
 def acknowledge_at_once() -> int:
@@ -24,7 +24,7 @@ def acknowledge_at_once() -> int:
     >>> acknowledge_at_once() >= 0
     True
     """
-    if _QUICK is None or not _OPEN_FILES.is_dir():
+    if not _QUICK or not _OPEN_FILES.is_dir():
         return 0
     return sum(_quicken(int(each.name)) for each in _OPEN_FILES.iterdir())
 

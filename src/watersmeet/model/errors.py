@@ -87,6 +87,10 @@ class StateLimitError(WatersmeetError):
     """Rows that have to be together are larger than a limit of the storage format."""
 
 
+class StoppedError(WatersmeetError):
+    """The query was stopped before what was asked of it was complete."""
+
+
 class WorkerError(WatersmeetError):
     """Spark's Python workers cannot run site tasks."""
 

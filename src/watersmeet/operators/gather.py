@@ -1,7 +1,8 @@
-"""Bring together the rows of some keys, key by key: the old ones first, then the new ones.
+"""Bring together the rows of some keys, key by key, and those of a key *part* by part.
 
-After gathering, the old rows of a key, its new rows, and both together are each one contiguous range, so that every
-term of a join is a product of ranges (`watersmeet.operators.product`).
+At run time the parts are two: the old rows and the new ones. In cleanup every generation is a part. After gathering,
+the rows of a key in one part, and those in all parts up to it, are each one contiguous range, so that every term of a
+join is a product of ranges (`watersmeet.operators.product`).
 
 Where hashes do not decide equality, rows of one hash are compared with each other. Two keys with one hash are so rare
 that the whole part is then simply split up again by key.
@@ -21,40 +22,49 @@ from watersmeet.state.rows import one_batch, take_rows
 
 @dataclass(frozen=True)
 class Gathered:
-    """The rows of one input, key by key, with the number of old and new rows of each key."""
+    """The rows of one input, key by key; ``counts[part, key]`` is the number of a key's rows in a part."""
 
     rows: pa.RecordBatch
-    old: Index
-    new: Index
+    counts: Index
+
+    @property
+    def totals(self) -> Index:
+        """How many rows each key has."""
+        totals: Index = self.counts.sum(axis=0)
+        return totals
 
     @property
     def owners(self) -> Index:
         """The number of the key each row belongs to."""
-        counts = self.old + self.new
-        return np.repeat(np.arange(len(counts)), counts)
+        return np.repeat(np.arange(self.counts.shape[1]), self.totals)
 
 
-def gather(found: Found, start: int, stop: int) -> Gathered:
-    """The rows of keys ``start`` to ``stop`` in one input."""
-    pieces = [*found.runs, found.delta]
-    parts = [Located(p.rows, p.starts[start:stop], p.counts[start:stop]) for p in pieces]
-    new = parts[-1].counts
-    old = sum((part.counts for part in parts[:-1]), start=np.zeros_like(new))
-    used = [part for part in parts if part.counts.any()]
-    batches = [_rows(part) for part in used]
+def gather_new(found: Found, start: int, stop: int) -> Gathered:
+    """The rows of keys ``start`` to ``stop`` in one input: the old ones are part 0, the new ones part 1."""
+    return gather([*((run, 0) for run in found.runs), (found.delta, 1)], 2, start, stop)
+
+
+def gather(pieces: Sequence[tuple[Located, int]], parts: int, start: int, stop: int) -> Gathered:
+    """The rows of keys ``start`` to ``stop``, from pieces in the order of their parts."""
+    located = [Located(p.rows, p.starts[start:stop], p.counts[start:stop]) for p, _ in pieces]
+    counts = np.zeros((parts, stop - start), dtype=np.int64)
+    for piece, (_, part) in zip(located, pieces, strict=True):
+        counts[part] += piece.counts
+    used = [piece for piece in located if piece.counts.any()]
+    batches = [_rows(piece) for piece in used]
     if len(used) == 1:
-        return Gathered(batches[0], old, new)
+        return Gathered(batches[0], counts)
     together = one_batch(pa.Table.from_batches(batches))
-    return Gathered(take_rows(together, _key_by_key(used)), old, new)
+    return Gathered(take_rows(together, _key_by_key(used)), counts)
 
 
 def separate(sides: list[Gathered], key_columns: Sequence[Sequence[str]]) -> tuple[list[Gathered], Index]:
     """Tell apart different keys that share a hash; also gives the number of the hash each key has."""
     keys = [side.rows.select(names) for side, names in zip(sides, key_columns, strict=True)]
     owners = [side.owners for side in sides]
-    first = keys[0].take(pa.array(offsets(sides[0].old + sides[0].new)))
+    first = keys[0].take(pa.array(offsets(sides[0].totals)))
     if all(same_keys(first.take(pa.array(o)), k) for o, k in zip(owners, keys, strict=True)):
-        return sides, np.arange(len(sides[0].old))
+        return sides, np.arange(sides[0].counts.shape[1])
     kinds, hash_of = key_classes(keys, owners)
     return [_regroup(side, kind, len(hash_of)) for side, kind in zip(sides, kinds, strict=True)], hash_of
 
@@ -81,8 +91,7 @@ def _key_by_key(parts: Sequence[Located]) -> Index:
 
 
 def _regroup(side: Gathered, kind: Index, count: int) -> Gathered:
-    counts, fresh = side.old + side.new, np.zeros(len(kind), dtype=np.bool_)
-    fresh[expand(offsets(counts) + side.old, side.new)] = True
-    order = np.lexsort((fresh, kind))
-    old, new = (np.bincount(kind[fresh == flag], minlength=count) for flag in (False, True))
-    return Gathered(take_rows(side.rows, order), old, new)
+    parts, keys = side.counts.shape
+    part = np.repeat(np.tile(np.arange(parts), keys), side.counts.T.ravel())
+    counts = [np.bincount(kind[part == number], minlength=count) for number in range(parts)]
+    return Gathered(take_rows(side.rows, np.lexsort((part, kind))), np.stack(counts))

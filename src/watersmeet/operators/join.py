@@ -1,25 +1,28 @@
-"""The symmetric m-way join of one operator at one site, for one epoch.
+"""The symmetric m-way join of one operator at one site, at run time and in cleanup.
 
     probe   -> which keys complete results, and where their rows lie     (`probe`)
     gather  -> the rows of some of the keys, key by key                  (`gather`)
     product -> all combinations with at least one new row, in batches    (`product`)
 
-It is a pure function of the rows the operator had and those the epoch brings. Keys are handled in parts, so that never
+It is a pure function of the rows the operator had and those the epoch brings; cleanup goes the same way with the
+generations of some groups (`generations`) in place of old and new rows. Keys are handled in parts, so that never
 more than ``MATCH_LIMIT_BYTES`` of matching rows are gathered (unless one key alone has more) and never more than
 ``BATCH_LIMIT_BYTES`` of results are written out at once, however many rows one row matches.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.operators.gather import gather, separate
+from watersmeet.operators.gather import Gathered, gather, gather_new, separate
+from watersmeet.operators.generations import Piece, parts
 from watersmeet.operators.probe import Found, Side, probe
-from watersmeet.operators.product import Blocks, batches, completed
+from watersmeet.operators.product import Blocks, batches, completed, missing
 from watersmeet.operators.ranges import Index, cut
+from watersmeet.operators.trace import Output, with_groups
 from watersmeet.state.groups import Hashes, group_of
 from watersmeet.state.rows import take_rows
 
@@ -38,15 +41,21 @@ class Joined:
 
 @dataclass
 class Join:
-    """The join of one operator; ``output_by_group`` counts the results as they are produced."""
+    """The join of one operator; ``output`` counts the results as they are produced.
+
+    ``group_column`` is the name of a column that tells each result's group, for operators above to trace theirs by;
+    ``traced`` are the columns of that kind that the inputs have.
+    """
 
     groups: int
     key_columns: tuple[tuple[str, ...], ...] | None = None
+    group_column: str | None = None
+    traced: tuple[str, ...] = ()
     forget_pairs: bool = False
-    output_by_group: npt.NDArray[np.int64] = field(init=False)
+    output: Output = field(init=False)
 
     def __post_init__(self) -> None:
-        self.output_by_group = np.zeros(self.groups, dtype=np.int64)
+        self.output = Output(self.groups, self.traced)
 
     def results(self, sides: Sequence[Side]) -> Iterator[Joined]:
         """What the rows of this epoch complete, each result once."""
@@ -54,23 +63,29 @@ class Join:
             return
         keys, found = probe(sides, self.groups)
         for start, stop in cut(_matched_bytes(found), MATCH_LIMIT_BYTES):
-            yield from self._part(keys, found, start, stop)
+            gathered = [gather_new(side, start, stop) for side in found]
+            yield from self._part(keys[start:stop], gathered, partial(completed, forget_pairs=self.forget_pairs))
 
-    def _part(self, keys: Hashes, found: Sequence[Found], start: int, stop: int) -> Iterator[Joined]:
-        gathered = [gather(side, start, stop) for side in found]
-        own = group_of(keys[start:stop], self.groups)
+    def missing(self, inputs: Sequence[Sequence[Piece]], limit_bytes: int = MATCH_LIMIT_BYTES) -> Iterator[Joined]:
+        """The results across generations, each once; at most ``limit_bytes`` of rows are gathered at a time."""
+        for part in parts(inputs, limit_bytes):
+            gathered = [gather(pieces, part.count, 0, len(part.keys)) for pieces in part.inputs]
+            yield from self._part(part.keys, gathered, missing)
+
+    def _part(
+        self, keys: Hashes, gathered: list[Gathered], blocks_of: Callable[[Sequence[Gathered]], Blocks]
+    ) -> Iterator[Joined]:
+        own = group_of(keys, self.groups)
         if self.key_columns is not None:
             gathered, hash_of = separate(gathered, self.key_columns)
             own = own[hash_of]
-        blocks = completed(gathered, forget_pairs=self.forget_pairs)
-        self._count(own, blocks)
+        blocks = blocks_of(gathered)
         rows = [side.rows for side in gathered]
+        self.output.count(own, blocks, rows)
+        if self.group_column is not None:
+            rows[0] = with_groups(rows[0], self.group_column, own[gathered[0].owners])
         for index in batches(blocks, _batch_rows(rows)):
             yield Joined(tuple(take_rows(r, i) for r, i in zip(rows, index, strict=True)), len(index[0]))
-
-    def _count(self, group: npt.NDArray[np.int64], blocks: Blocks) -> None:
-        counted = np.bincount(group[blocks.keys], weights=blocks.sizes, minlength=self.groups)
-        self.output_by_group += counted.astype(np.int64)
 
 
 def _matched_bytes(found: Sequence[Found]) -> Index:

@@ -8,13 +8,14 @@ from msgspec.structs import replace
 
 from watersmeet.model.ids import BatchId, OperatorId, RunId, SiteId, Version
 from watersmeet.state.groups import Ranges, members, to_ranges
-from watersmeet.state.manifest import Manifest, OperatorState, RunFile, Slice
+from watersmeet.state.manifest import LIVE, Cleaning, Manifest, OperatorState, RunFile, Slice, Tier
 
 
 class AddRun(msgspec.Struct, frozen=True, tag=True):
-    """Rows that arrived are part of the state."""
+    """Rows that arrived are part of the state: of what is live, or as a closed generation."""
 
     run: RunFile
+    closed: bool = False
 
 
 class MergeRuns(msgspec.Struct, frozen=True, tag=True):
@@ -26,10 +27,43 @@ class MergeRuns(msgspec.Struct, frozen=True, tag=True):
 
 
 class CountOutput(msgspec.Struct, frozen=True, tag=True):
-    """The groups of an operator produced so many more results."""
+    """So many more results came through the groups of an operator, and so many bytes of intermediate ones."""
 
     operator: OperatorId
     output: tuple[int, ...]
+    inter: tuple[int, ...]
+
+
+class KeepStatistics(msgspec.Struct, frozen=True, tag=True):
+    """A strategy's counts, for whoever goes on from this version."""
+
+    operator: OperatorId
+    statistics: dict[str, tuple[float, ...]]
+
+
+class SpillGroups(msgspec.Struct, frozen=True, tag=True):
+    """The live generation of some groups is closed: it takes no part in probing until the groups are cleaned."""
+
+    operator: OperatorId
+    groups: Ranges
+
+
+class BeginCleaning(msgspec.Struct, frozen=True, tag=True):
+    """The next step cleans some groups; the version is complete, and no batch is part of it."""
+
+    cleaning: Cleaning
+
+
+class CleanGroups(msgspec.Struct, frozen=True, tag=True):
+    """All generations of some groups are one: live again, or closed."""
+
+    operator: OperatorId
+    groups: Ranges
+    tier: Tier
+
+
+class FinishCleaning(msgspec.Struct, frozen=True, tag=True):
+    """A step of cleaning is done: the next version is complete."""
 
 
 class Reroute(msgspec.Struct, frozen=True, tag=True):
@@ -46,7 +80,18 @@ class FinishBatch(msgspec.Struct, frozen=True, tag=True):
     batch: BatchId
 
 
-Change = AddRun | MergeRuns | CountOutput | Reroute | FinishBatch
+Change = (
+    AddRun
+    | MergeRuns
+    | CountOutput
+    | KeepStatistics
+    | SpillGroups
+    | BeginCleaning
+    | CleanGroups
+    | FinishCleaning
+    | Reroute
+    | FinishBatch
+)
 
 
 def apply_all(manifest: Manifest, changes: Iterable[Change]) -> Manifest:
@@ -54,18 +99,27 @@ def apply_all(manifest: Manifest, changes: Iterable[Change]) -> Manifest:
     return reduce(apply, changes, manifest)
 
 
-def apply(manifest: Manifest, change: Change) -> Manifest:
+def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR0911 -- a case for each kind of change
     """The manifest after one change."""
     match change:
-        case AddRun(run):
-            return _add(manifest, run)
+        case AddRun(run, closed):
+            return _add(manifest, run, closed=closed)
         case MergeRuns(merged, groups, run):
             return _add(_release(manifest, run.operator, merged, groups), run)
-        case CountOutput(operator, output):
+        case CountOutput(operator, output, inter):
             state = manifest.operators[operator]
-            before = state.output or (0,) * len(output)
-            total = tuple(map(int.__add__, before, output))
-            return _with(manifest, operator, replace(state, output=total))
+            counted = replace(state, output=_sum(state.output, output), inter=_sum(state.inter, inter))
+            return _with(manifest, operator, counted)
+        case KeepStatistics(operator, statistics):
+            return _with(manifest, operator, replace(manifest.operators[operator], statistics=statistics))
+        case SpillGroups(operator, groups):
+            return _relabel(manifest, operator, groups, manifest.version + 1, "disk", only="memory")
+        case CleanGroups(operator, groups, tier):
+            return _relabel(manifest, operator, groups, manifest.version + 1 if tier == "disk" else LIVE, tier)
+        case BeginCleaning(cleaning):
+            return replace(manifest, cleaning=cleaning, version=Version(manifest.version + 1))
+        case FinishCleaning():
+            return replace(manifest, cleaning=None, version=Version(manifest.version + 1))
         case Reroute(operator, routing, sites):
             moved = replace(manifest.operators[operator], routing=routing)
             return replace(_with(manifest, operator, moved), sites=sites)
@@ -73,11 +127,12 @@ def apply(manifest: Manifest, change: Change) -> Manifest:
             return replace(manifest, batch=batch, version=Version(manifest.version + 1))
 
 
-def _add(manifest: Manifest, run: RunFile) -> Manifest:
+def _add(manifest: Manifest, run: RunFile, *, closed: bool = False) -> Manifest:
     if not run.rows:
         return manifest
     state = manifest.operators[run.operator]
-    grown = replace(state, slices=(*state.slices, Slice(run.id, run.groups)))
+    added = Slice(run.id, run.groups, manifest.version + 1, "disk") if closed else Slice(run.id, run.groups)
+    grown = replace(state, slices=(*state.slices, added))
     return replace(_with(manifest, run.operator, grown), runs={**manifest.runs, run.id: run})
 
 
@@ -94,6 +149,27 @@ def _release(manifest: Manifest, operator: OperatorId, merged: tuple[RunId, ...]
 
 def _without(part: Slice, gone: frozenset[int]) -> Slice:
     return replace(part, groups=to_ranges(members(part.groups) - gone))
+
+
+def _relabel(
+    manifest: Manifest, operator: OperatorId, groups: Ranges, generation: int, tier: Tier, *, only: Tier | None = None
+) -> Manifest:
+    """Put groups into a generation and tier, those of one tier only or all; slices of a kind become one."""
+    chosen = members(groups)
+    kinds: dict[tuple[RunId, int, Tier], frozenset[int]] = {}
+    for part in manifest.operators[operator].slices:
+        covered = members(part.groups)
+        moved = covered & chosen if only in (None, part.tier) else frozenset()
+        for kind, some in (((part.generation, part.tier), covered - moved), ((generation, tier), moved)):
+            if some:
+                name = (part.run, *kind)
+                kinds[name] = kinds.get(name, frozenset()) | some
+    slices = tuple(Slice(run, to_ranges(some), made, kind) for (run, made, kind), some in kinds.items())
+    return _with(manifest, operator, replace(manifest.operators[operator], slices=slices))
+
+
+def _sum(before: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(int.__add__, before, more)) if before else more
 
 
 def _with(manifest: Manifest, operator: OperatorId, state: OperatorState) -> Manifest:

@@ -47,8 +47,12 @@ def row_range(hashes: Hashes, start: int, stop: int, groups: int) -> tuple[int, 
 
 def group_offsets(hashes: Hashes, groups: int) -> npt.NDArray[np.int64]:
     """Where each group starts among sorted hashes, with the number of rows at the end."""
-    starts = np.array([first_hash(group, groups) for group in range(groups)], dtype=np.uint64)
-    return np.append(np.searchsorted(hashes, starts), len(hashes)).astype(np.int64)
+    return np.append(np.searchsorted(hashes, _starts(groups)), len(hashes)).astype(np.int64)
+
+
+@lru_cache(maxsize=8)
+def _starts(groups: int) -> Hashes:
+    return np.array([first_hash(group, groups) for group in range(groups)], dtype=np.uint64)
 
 
 def to_ranges(groups: Iterable[int]) -> Ranges:

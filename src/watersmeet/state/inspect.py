@@ -30,18 +30,13 @@ SCHEMA = pa.schema(
 def state_table(storage: Storage, manifest: Manifest) -> pa.Table:
     """A row for every group, tier and generation that has rows or results."""
     records = [
-        record
-        for name, state in manifest.operators.items()
-        for record in _records(storage, manifest, name, state, is_root=name == list(manifest.operators)[-1])
+        record for name, state in manifest.operators.items() for record in _records(storage, manifest, name, state)
     ]
     return pa.Table.from_pylist(records, schema=SCHEMA)
 
 
-def _records(
-    storage: Storage, manifest: Manifest, name: str, state: OperatorState, *, is_root: bool
-) -> Iterator[dict[str, object]]:
-    """What the operator's results are to the operators above, ``inter``, is nothing at the root."""
-    output = state.output or (0,) * manifest.groups
+def _records(storage: Storage, manifest: Manifest, name: str, state: OperatorState) -> Iterator[dict[str, object]]:
+    output, inter = (counts or (0,) * manifest.groups for counts in (state.output, state.inter))
     kinds = sorted({(part.tier, part.generation) for part in state.slices})
     for tier, generation in kinds:
         slices = [part for part in state.slices if (part.tier, part.generation) == (tier, generation)]
@@ -56,7 +51,7 @@ def _records(
                 "rows": int(rows[group]),
                 "bytes": int(sizes[group]),
                 "output": output[group],
-                "inter": 0 if is_root else output[group],
+                "inter": inter[group],
                 "productivity": output[group] / int(sizes[group]),
             }
 

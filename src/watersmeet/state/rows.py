@@ -72,12 +72,36 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=combined.schema)
 
 
-def bytes_by_group(piece: SortedRows, groups: int) -> tuple[list[int], list[int]]:
+def bytes_by_group(piece: SortedRows, groups: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Rows and bytes of each group, measured on the buffers of its range."""
-    offsets = group_offsets(piece.hashes, groups).tolist()
-    bounds = list(pairwise(offsets))
-    sizes = [piece.slice(low, high).bytes if high > low else 0 for low, high in bounds]
-    return [high - low for low, high in bounds], sizes
+    bounds = group_offsets(piece.hashes, groups)
+    rows = np.diff(bounds)
+    sizes = rows * piece.hashes.itemsize
+    for column in piece.rows.columns:
+        sizes = sizes + _column_bytes(column, bounds)
+    return rows, sizes
+
+
+def _column_bytes(column: pa.Array, bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The bytes of consecutive ranges of a column, without looking at its values."""
+    kind, rows = column.type, np.diff(bounds)
+    sizes: npt.NDArray[np.int64] = (rows + 7) // 8 if column.buffers()[0] is not None else np.zeros_like(rows)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset :][bounds] if len(column) else bounds
+        sizes += rows * 4 + np.diff(ends)
+    elif pa.types.is_nested(kind) or not _has_width(kind):
+        pairs = pairwise(bounds.tolist())
+        sizes = np.array([column.slice(low, high - low).nbytes if high > low else 0 for low, high in pairs])
+    else:
+        sizes += (rows * kind.bit_width + 7) // 8
+    return sizes
+
+
+def _has_width(kind: pa.DataType) -> bool:
+    try:
+        return bool(kind.bit_width)
+    except ValueError:
+        return False
 
 
 def _empty(kind: pa.DataType) -> pa.Array:

@@ -2,19 +2,23 @@
 
 A run is one Arrow IPC file with one uncompressed record batch: the hashes (`HASH`) and the state columns of its input,
 sorted by hash. Order and row count are checked before it is written; length, checksum, order and row count when a
-process opens it for the first time. Mapped runs are kept by the process, at most `MAPPED_LIMIT`.
+process opens it for the first time, by reading it: mapped pages would count as the process's memory. Mapped runs are
+kept by the process, at most `MAPPED_LIMIT`. A run of which other groups count than before, because some were spilled,
+is mapped anew, which gives back the memory of all its pages; those that still count come back as they are used.
 """
 
 import zlib
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.model.ids import InputName, OperatorId, RunId
-from watersmeet.state.groups import Hashes, group_of, to_ranges
+from watersmeet.state.groups import Hashes, Ranges, group_of, to_ranges
 from watersmeet.state.manifest import RunFile
 from watersmeet.state.rows import SortedRows
 from watersmeet.storage.base import Storage
@@ -22,7 +26,17 @@ from watersmeet.storage.base import Storage
 HASH = "#hash"
 FOLDER = "runs"
 MAPPED_LIMIT = 4096
-_mapped: OrderedDict[tuple[str, str], SortedRows] = OrderedDict()
+CHECK_BYTES = 1 << 20
+
+
+@dataclass
+class _Mapping:
+    rows: SortedRows
+    groups: Ranges | None = None
+
+
+_mapped: OrderedDict[tuple[str, str], _Mapping] = OrderedDict()
+_checked: OrderedDict[tuple[str, str], None] = OrderedDict()
 
 
 def write_run(
@@ -37,16 +51,17 @@ def write_run(
     return RunFile(run_id, path, operator, source, covered, len(rows), len(data), zlib.crc32(data))
 
 
-def open_run(storage: Storage, run: RunFile) -> SortedRows:
-    """Map a run into memory."""
+def open_run(storage: Storage, run: RunFile, groups: Ranges | None = None) -> SortedRows:
+    """Map a run into memory; ``groups`` are those that are going to be used, where that is known."""
     name = (storage.url, run.path)
-    rows = _mapped.get(name)
-    if rows is None:
-        rows = _mapped[name] = _map(storage, run)
+    mapping = _mapped.get(name)
+    if mapping is None or (groups is not None and mapping.groups not in (None, groups)):
+        mapping = _mapped[name] = _Mapping(_map(storage, run))
         while len(_mapped) > MAPPED_LIMIT:
             _mapped.popitem(last=False)
+    mapping.groups = groups or mapping.groups
     _mapped.move_to_end(name)
-    return rows
+    return mapping.rows
 
 
 def forget_runs(storage: Storage, operators: Collection[str], live: Collection[str], epoch: int) -> None:
@@ -55,6 +70,7 @@ def forget_runs(storage: Storage, operators: Collection[str], live: Collection[s
     dead = [path for path in mine if path not in live and epoch_of(path) < epoch]
     for path in dead:
         del _mapped[storage.url, path]
+        _checked.pop((storage.url, path), None)
     storage.forget(dead)
 
 
@@ -65,19 +81,24 @@ def verify_run(storage: Storage, run: RunFile) -> None:
         raise _corrupt(storage, run, "it is missing")
     if size != run.bytes:
         raise _corrupt(storage, run, f"it has {size} bytes instead of {run.bytes}")
-    with pa.memory_map(str(storage.local(run.path))) as file:
-        _check_content(storage, run, file.read_buffer())
+    _check_content(storage, run)
 
 
 def _map(storage: Storage, run: RunFile) -> SortedRows:
+    name = (storage.url, run.path)
     try:
+        if name not in _checked:
+            _check_content(storage, run)
         buffer = pa.memory_map(str(storage.local(run.path))).read_buffer()
     except FileNotFoundError as error:
         raise _corrupt(storage, run, "it is missing") from error
-    _check_content(storage, run, buffer)
     batch = pa.ipc.open_file(buffer).get_batch(0)
     hashes = batch.column(0).to_numpy()
-    _check_order(hashes, run.id)
+    if name not in _checked:
+        _check_order(hashes, run.id)
+        _checked[name] = None
+        while len(_checked) > MAPPED_LIMIT:
+            _checked.popitem(last=False)
     return SortedRows(hashes, batch.select(batch.schema.names[1:]))
 
 
@@ -90,8 +111,12 @@ def _serialise(rows: SortedRows) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _check_content(storage: Storage, run: RunFile, buffer: pa.Buffer) -> None:
-    if buffer.size != run.bytes or zlib.crc32(buffer) != run.checksum:
+def _check_content(storage: Storage, run: RunFile) -> None:
+    checksum, size = 0, 0
+    with Path(storage.local(run.path)).open("rb") as file:
+        while chunk := file.read(CHECK_BYTES):
+            checksum, size = zlib.crc32(chunk, checksum), size + len(chunk)
+    if (size, checksum) != (run.bytes, run.checksum):
         raise _corrupt(storage, run, "its checksum does not match its content")
 
 

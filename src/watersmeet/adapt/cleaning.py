@@ -1,0 +1,127 @@
+"""When results are missing: which groups to clean next, and how much at a time (Spill 4.2; features S9, S10).
+
+1. A group has results missing if it has more than one generation. How many can be told from the sizes: of the
+   combinations of all its rows, those within a generation were joined already. What part of the rest are results is
+   taken from what the group has yielded so far (`watersmeet.adapt.statistics`).
+2. While the query runs, the groups that promise most results for the bytes that must be read come first, of whatever
+   operator. At the end operators are cleaned bottom-up, as missing results of one are rows to the next.
+3. A step cleans groups of one operator, as many as have about ``read_bytes`` to read, at least one. Between steps the
+   query may go on with its input, so a step is what the sites can clean in `SLICE_TARGET_S`, going by the last one; at
+   the end there is nothing to wait for. What an operator below the root misses becomes live state of the next one, so a
+   site stops once it has given as much of it as the budget; at the end it is only stored there.
+4. A step's groups are dealt out to all sites, the largest first, each to the site that has least to do.
+5. A cleaned group may be live again if the budget has room for it without bringing on the next spill; else it stays on
+   disk, as one closed generation.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from watersmeet.adapt.statistics import Floats, exposure
+from watersmeet.model.ids import OperatorId
+from watersmeet.state.manifest import Cleaning
+
+SLICE_TARGET_S = 0.5
+SLICE_FIRST_BYTES = 4 << 20
+SLICE_LEAST_BYTES = 1 << 20
+SLICE_MOST_BYTES = 256 << 20
+RESULTS_PER_READ = 8
+GATHER_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a step may take: bytes to read in all, bytes of results at a site, bytes of rows brought together there."""
+
+    read_bytes: int
+    result_bytes: int
+    gather_bytes: int
+
+
+def allowance(slice_bytes: int | None, budget_bytes: int | None, *, is_root: bool) -> Allowance:
+    """What a step may take, in slices while the query runs (None: at the end).
+
+    >>> allowance(4 << 20, 1 << 20, is_root=False)
+    Allowance(read_bytes=4194304, result_bytes=1048576, gather_bytes=1048576)
+    """
+    budget = budget_bytes or SLICE_MOST_BYTES
+    read = SLICE_MOST_BYTES if slice_bytes is None else slice_bytes
+    results = read * RESULTS_PER_READ if is_root or slice_bytes is None else budget
+    return Allowance(read, results, min(GATHER_BYTES, budget))
+
+
+@dataclass(frozen=True)
+class Dirty:
+    """The groups of one operator that have results missing: bytes of all generations, and results to be expected."""
+
+    operator: OperatorId
+    groups: tuple[int, ...]
+    read_bytes: Floats
+    promise: Floats
+
+
+def expected_missing(by_generation: Mapping[int, Floats], results_per_exposure: Floats) -> Floats:
+    """How many results each group may be missing, given the bytes ``[input, group]`` of its generations.
+
+    >>> one, other = np.array([[1024.0], [1024.0]]), np.array([[2048.0], [1024.0]])
+    >>> expected_missing({0: one, 7: other}, np.array([10.0])).tolist()
+    [30.0]
+    """
+    together = np.sum(list(by_generation.values()), axis=0)
+    within = np.sum([exposure(each) for each in by_generation.values()], axis=0)
+    missing: Floats = (exposure(together) - within) * results_per_exposure
+    return missing
+
+
+def choose(
+    dirty: Sequence[Dirty], allowances: Mapping[OperatorId, Allowance], *, at_end: bool = False
+) -> Cleaning | None:
+    """The next step: the most promising groups of the operator that has the most promising one."""
+    worth = {each.operator: each.promise / np.maximum(each.read_bytes, 1.0) for each in dirty if each.groups}
+    if not worth:
+        return None
+    best = max((each for each in dirty if each.groups), key=lambda each: float(worth[each.operator].max()))
+    allowed = allowances[best.operator]
+    order = np.argsort(-worth[best.operator], kind="stable")
+    before = np.cumsum(best.read_bytes[order]) - best.read_bytes[order]
+    taken = tuple(best.groups[number] for number in order[before < allowed.read_bytes].tolist())
+    return Cleaning(best.operator, taken, allowed.result_bytes, allowed.gather_bytes, at_end)
+
+
+def deal(groups: Sequence[int], sizes: Mapping[int, float], sites: int) -> list[tuple[int, ...]]:
+    """Groups for every site, about the same bytes each, in the order in which they were given.
+
+    >>> deal([5, 3, 1], {5: 10.0, 3: 30.0, 1: 20.0}, 2)
+    [(3,), (5, 1)]
+    """
+    load, site_of = [0.0] * sites, {}
+    for group in sorted(groups, key=lambda each: -sizes.get(each, 0.0)):
+        site_of[group] = load.index(min(load))
+        load[site_of[group]] += max(1.0, sizes.get(group, 0.0))
+    return [tuple(group for group in groups if site_of[group] == site) for site in range(sites)]
+
+
+def next_slice(read_bytes: int, seconds: float) -> int:
+    """How much to clean next time, from what the last step read in what time.
+
+    >>> next_slice(64 << 20, 2.0) == 16 << 20
+    True
+    """
+    target = read_bytes / max(seconds, 1e-3) * SLICE_TARGET_S
+    return int(min(max(target, SLICE_LEAST_BYTES), SLICE_MOST_BYTES))
+
+
+def fits_again(sizes: Mapping[int, float], room_bytes: float) -> frozenset[int]:
+    """The cleaned groups that may be live again: the first ones that fit.
+
+    >>> sorted(fits_again({4: 10.0, 2: 50.0, 9: 30.0}, 45.0))
+    [4, 9]
+    """
+    chosen, left = set(), room_bytes
+    for group, size in sizes.items():
+        if size <= left:
+            chosen.add(group)
+            left -= size
+    return frozenset(chosen)

@@ -1,0 +1,218 @@
+"""What is known of an operator's partition groups (Spill 3.2, Lazy/Active 4.3 and its footnote 5).
+
+Two kinds of memory, because the strategies ask two kinds of questions:
+
+1. *Of the live generation*, as the papers count: P_size, P_output (the operator's own, and the query's traced back to
+   the group) and P_inter since the group was last spilled, and the epoch of its last use. A spill ends a generation,
+   and these counts with it.
+2. *Of the group itself*, whatever is live of it: how many results it yields for what it holds. Results of a join of m
+   inputs grow with the product of their states, so a small young generation yields little however good the group is.
+   An epoch that takes the inputs' live bytes from L to L' is therefore an *exposure* of ``prod(L') - prod(L)``, and
+   results per exposure is a property of the data alone. It outlives a spill: a group that was spilled is no stranger.
+
+The second kind ages: with every epoch all sums shrink by `AGEING`, so results and exposures of long ago count less than
+those of today, and drift is followed. A group of which little is known is taken for an average one; how much is little
+is the business of the strategy (`watersmeet.adapt.spilling.adaptive`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+
+AGEING = 0.9
+"""What is left of a count after an epoch: half of it after 7 epochs."""
+
+SETTLED_EPOCHS = 5
+"""From this age on, a generation's results downstream are its own, and not those of one spilled before it."""
+
+NEVER = -1.0
+"""The epoch of what has not happened."""
+
+STORED_DIGITS = 4
+"""Significant digits in a manifest: far more than the estimates deserve."""
+
+EXPOSURE_UNIT_BYTES = 1024.0
+"""Keeps powers of byte counts near 1."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one epoch told about one operator, by group.
+
+    ``arrived_by_input`` has a row for each input; where it is not given, all inputs are taken to get the same.
+    """
+
+    arrived_bytes: Floats
+    local_output: Floats
+    global_output: Floats
+    inter_bytes: Floats
+    arrived_by_input: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The counts of one operator, by group.
+
+    >>> seen = Observation(np.array([80.0, 0.0]), np.array([3.0, 0.0]), np.array([2.0, 0.0]), np.array([9.0, 0.0]))
+    >>> known = Statistics.cold(groups=2).after(seen, epoch=5)
+    >>> known.size_bytes.tolist(), known.global_output.tolist(), known.last_use.tolist()
+    ([80.0, 0.0], [2.0, 0.0], [5.0, -1.0])
+    >>> spilled = known.without(np.array([True, False]))
+    >>> spilled.size_bytes.tolist(), spilled.global_output.tolist(), spilled.settled_global.tolist()
+    ([0.0, 0.0], [0.0, 0.0], [2.0, 0.0])
+    """
+
+    inputs: int
+    live_by_input: Floats
+    local_output: Floats
+    global_output: Floats
+    inter_bytes: Floats
+    last_use: Floats
+    spilled: Floats
+    epochs: Floats
+    aged_surprise: Floats
+    aged_bytes: Floats
+    aged_exposure: Floats
+    aged_local: Floats
+    settled_local: Floats
+    settled_global: Floats
+    settled_inter: Floats
+
+    @classmethod
+    def cold(cls, groups: int, inputs: int = 2) -> "Statistics":
+        """Nothing is known yet; ``inputs`` is the operator's m."""
+        nothing, by_input, never = np.zeros(groups), np.zeros((inputs, groups)), np.full(groups, NEVER)
+        return cls(
+            inputs=inputs,
+            live_by_input=by_input,
+            local_output=nothing,
+            global_output=nothing,
+            inter_bytes=nothing,
+            last_use=never,
+            spilled=never,
+            epochs=np.zeros(1),
+            aged_surprise=np.zeros(2),
+            aged_bytes=by_input,
+            aged_exposure=nothing,
+            aged_local=nothing,
+            settled_local=nothing,
+            settled_global=nothing,
+            settled_inter=nothing,
+        )
+
+    def after(self, seen: Observation, epoch: int) -> "Statistics":
+        """One epoch later."""
+        arrived = seen.arrived_by_input
+        if arrived is None:
+            arrived = np.tile(seen.arrived_bytes / self.inputs, (self.inputs, 1))
+        live = self.live_by_input + arrived
+        used = (seen.arrived_bytes > 0) | (seen.local_output > 0)
+        exposed = exposure(live) - exposure(self.live_by_input)
+        settled = self.since_spill > SETTLED_EPOCHS
+        return replace(
+            self,
+            live_by_input=live,
+            local_output=self.local_output + seen.local_output,
+            global_output=self.global_output + seen.global_output,
+            inter_bytes=self.inter_bytes + seen.inter_bytes,
+            last_use=np.where(used, float(epoch), self.last_use),
+            epochs=self.epochs + 1,
+            aged_surprise=self.aged_surprise * AGEING + self._surprise(exposed, seen.local_output),
+            aged_bytes=self.aged_bytes * AGEING + arrived,
+            aged_exposure=self.aged_exposure * AGEING + exposed,
+            aged_local=self.aged_local * AGEING + seen.local_output,
+            settled_local=self.settled_local * AGEING + settled * seen.local_output,
+            settled_global=self.settled_global * AGEING + settled * seen.global_output,
+            settled_inter=self.settled_inter * AGEING + settled * seen.inter_bytes,
+        )
+
+    def without(self, spilled: NDArray[np.bool_]) -> "Statistics":
+        """These groups were spilled: their generation begins anew, what they yield is still known."""
+        return replace(
+            self,
+            live_by_input=np.where(spilled, 0.0, self.live_by_input),
+            local_output=np.where(spilled, 0.0, self.local_output),
+            global_output=np.where(spilled, 0.0, self.global_output),
+            inter_bytes=np.where(spilled, 0.0, self.inter_bytes),
+            spilled=np.where(spilled, self.epochs, self.spilled),
+        )
+
+    @property
+    def size_bytes(self) -> Floats:
+        """P_size: what is live of each group."""
+        total: Floats = self.live_by_input.sum(axis=0)
+        return total
+
+    @property
+    def arrival_by_input(self) -> Floats:
+        """Bytes that lately arrived in an epoch, by input and group: a weighted mean."""
+        weights = (1 - AGEING ** float(self.epochs[0])) / (1 - AGEING)
+        mean: Floats = self.aged_bytes / max(weights, 1.0)
+        return mean
+
+    @property
+    def dispersion(self) -> float:
+        """How much more results vary than independent ones would: the variance of a count, for its mean; at least 1.
+
+        Results come in bunches: a row that matches many others brings them all at once.
+        """
+        surprise, cases = self.aged_surprise.tolist()
+        return float(max(surprise / cases, 1.0)) if cases > 0 else 1.0
+
+    @property
+    def since_spill(self) -> Floats:
+        """How many epochs have passed since each group was spilled; endless where it never was."""
+        return np.where(self.spilled == NEVER, np.inf, self.epochs - self.spilled)
+
+    def _surprise(self, exposed: Floats, results: Floats) -> Floats:
+        """How far an epoch's results are from those that the rates so far let expect, and in how many cases."""
+        rate = np.divide(self.aged_local, self.aged_exposure, out=np.zeros_like(exposed), where=self.aged_exposure > 0)
+        expected = rate * exposed
+        told = expected >= 1
+        return np.array([float(((results - expected)[told] ** 2 / expected[told]).sum()), float(told.sum())])
+
+    def stored(self) -> dict[str, list[float]]:
+        """For the manifest: all counts, rounded.
+
+        >>> Statistics.cold(2).stored()["last_use"]
+        [-1.0, -1.0]
+        """
+        columns = {name: _rounded(getattr(self, name)) for name in _COLUMNS}
+        return {"inputs": [float(self.inputs)], **columns}
+
+    @classmethod
+    def restored(cls, stored: Mapping[str, Sequence[float]], groups: int) -> "Statistics":
+        """Read what ``stored`` gave; a count that is missing, or of another number of groups, starts cold.
+
+        >>> Statistics.restored({}, groups=2).size_bytes.tolist()
+        [0.0, 0.0]
+        """
+        cold = cls.cold(groups, int(stored.get("inputs", [2.0])[0]))
+        found = {
+            name: np.asarray(stored[name], dtype=np.float64).reshape(getattr(cold, name).shape)
+            for name in _COLUMNS
+            if len(stored.get(name, ())) == getattr(cold, name).size
+        }
+        return replace(cold, **found)  # type: ignore[arg-type]
+
+
+_COLUMNS = tuple(field.name for field in fields(Statistics) if field.name != "inputs")
+
+
+def exposure(bytes_by_input: Floats) -> Floats:
+    """The product over the inputs: of so many combinations a part are results.
+
+    >>> exposure(np.array([[1024.0], [2048.0]])).tolist()
+    [2.0]
+    """
+    product: Floats = np.prod(bytes_by_input / EXPOSURE_UNIT_BYTES, axis=0)
+    return product
+
+
+def _rounded(values: Floats) -> list[float]:
+    return [float(f"{value:.{STORED_DIGITS}g}") for value in values.ravel().tolist()]

@@ -1,0 +1,57 @@
+"""Tracing results back to the groups they came through (Spill, algorithms 1 and 2).
+
+The paper re-applies the split functions to a sample of the results. Here an intermediate result carries the group it
+had at each operator below, two bytes each, so nothing is hashed again and nothing is sampled: results are products of
+ranges (`product`), and a row of a range takes part in as many results as the other inputs' ranges have combinations.
+All of them are counted at the cost of the rows that are gathered, however many results they give.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.operators.product import Blocks
+from watersmeet.operators.ranges import expand
+
+Counts = npt.NDArray[np.int64]
+
+
+class Output:
+    """The results of one operator: by its own groups, and by the groups of the operators below."""
+
+    def __init__(self, groups: int, traced: Sequence[str] = ()) -> None:
+        self.by_group: Counts = np.zeros(groups, dtype=np.int64)
+        self.traced: dict[str, Counts] = {name: np.zeros(groups, dtype=np.int64) for name in traced}
+
+    def count(self, own: Counts, blocks: Blocks, rows: Sequence[pa.RecordBatch]) -> None:
+        """Count the results of some blocks; ``own`` is the group of each key."""
+        sizes = blocks.sizes
+        self.by_group += _count(own[blocks.keys], sizes, len(self.by_group))
+        for name in self.traced:
+            number = next(n for n, batch in enumerate(rows) if name in batch.schema.names)
+            lengths = blocks.lengths[number]
+            groups = groups_in(rows[number], name)[expand(blocks.starts[number], lengths)]
+            weights = np.repeat(sizes // np.maximum(lengths, 1), lengths)
+            self.traced[name] += _count(groups, weights, len(self.by_group))
+
+
+def with_groups(rows: pa.RecordBatch, name: str, groups: Counts) -> pa.RecordBatch:
+    """Rows with the group of each, in the bits of a 16-bit integer: Spark has no unsigned ones."""
+    return rows.append_column(name, pa.array(groups.astype(np.uint16).view(np.int16)))
+
+
+def groups_in(rows: pa.RecordBatch, name: str) -> Counts:
+    """The groups that a column of rows tells.
+
+    >>> rows = with_groups(pa.record_batch({"x": [1, 2]}), "#join1.group", np.array([7, 65535]))
+    >>> groups_in(rows, "#join1.group").tolist()
+    [7, 65535]
+    """
+    groups: Counts = rows.column(name).to_numpy().view(np.uint16).astype(np.int64)
+    return groups
+
+
+def _count(groups: Counts, weights: Counts, length: int) -> Counts:
+    return np.bincount(groups, weights=weights, minlength=length).astype(np.int64)

@@ -1,0 +1,48 @@
+"""Let intermediate results tell which groups they came through, so that results can be traced back to them.
+
+Every operator but the root hands up one more column: the group its result had there. An input that is the output of an
+operator keeps these columns of all operators below it. No stream can have such a name.
+"""
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from watersmeet.model.plan import Column, Operator, Plan
+
+GROUP = "group"
+
+
+def group_column(operator_id: str) -> Column:
+    """The column that tells a result's group at an operator.
+
+    >>> group_column("join1").name
+    '#join1.group'
+    """
+    return Column(f"#{operator_id}", GROUP)
+
+
+def operator_of(name: str) -> str | None:
+    """The operator whose groups a column tells, or None for other columns.
+
+    >>> operator_of("#join1.group"), operator_of("A.group")
+    ('join1', None)
+    """
+    stream, field = name.rsplit(".", 1)
+    return stream[1:] if stream.startswith("#") and field == GROUP else None
+
+
+def traced(plan: Plan) -> Plan:
+    """A plan whose intermediate results tell their groups."""
+    handed_up: dict[str, tuple[Column, ...]] = {}
+    operators = []
+    for operator in plan.operators:
+        inputs = tuple(replace(i, state=(*i.state, *handed_up.get(str(i.operator), ()))) for i in operator.inputs)
+        kept = tuple(column for i in operator.inputs for column in handed_up.get(str(i.operator), ()))
+        handed_up[operator.id] = (*kept, group_column(operator.id))
+        operators.append(replace(operator, inputs=inputs, output=_output(operator, plan, handed_up[operator.id])))
+    columns = {column: pa.int16() for columns in handed_up.values() for column in columns}
+    return replace(plan, operators=tuple(operators), types={**plan.types, **columns})
+
+
+def _output(operator: Operator, plan: Plan, traces: tuple[Column, ...]) -> tuple[Column, ...]:
+    return operator.output if operator.id == plan.root.id else (*operator.output, *traces)
