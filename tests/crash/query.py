@@ -12,10 +12,13 @@ from pyspark.sql import SparkSession
 from tests.support.oracle import joined, multiset
 
 import watersmeet as wm
+from watersmeet.adapt.spilling import STRATEGIES
 
 EPOCHS = 4
 CONDITIONS = ("A.k = B.k", "B.t = C.t")
 PATIENCE_S = 240
+WITH_BUDGET = 1000
+"""Queries of this seed and above have far too little memory, so they spill and clean up."""
 
 
 def tables(seed: int) -> dict[str, list[pa.Table]]:
@@ -31,6 +34,8 @@ def start(spark: SparkSession, folder: Path, seed: int) -> wm.Query:
     rows = a.join(b, on="A.k = B.k").join(c, on="B.t = C.t")
     writer = rows.select("A.id AS a", "B.id AS b", "C.id AS c", "A.k AS k").writeStream.format("parquet")
     writer = writer.option("path", str(folder / "out")).option("checkpointLocation", str(folder / "checkpoint"))
+    if seed >= WITH_BUDGET:
+        writer = writer.option("memoryBudget", "1k").option("spillStrategy", sorted(STRATEGIES)[seed % len(STRATEGIES)])
     if seed % 2:  # through Spark's own writer instead of the site tasks
         writer = writer.option("maxRecordsPerFile", 1000)
     return writer.option("sites", 2).trigger(availableNow=True).start()

@@ -10,19 +10,26 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.crash.query import EPOCHS, expected, finish, written
+from tests.crash.query import EPOCHS, WITH_BUDGET, expected, finish, written
 from tests.support.oracle import difference
 
-from watersmeet.testing import DRIVER_POINTS, WORKER_POINTS, CrashPlan
+from watersmeet.testing import CLEANUP_POINTS, DRIVER_POINTS, WORKER_POINTS, CrashPlan
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 QUICK_DRIVER = [("before-commit", 1), ("after-commit", 3)]
 QUICK_WORKER = [("mid-output", 1), ("after-effects", 0)]
 QUICK_EXECUTOR = ["after-runs:1"]
+POINTS = (*DRIVER_POINTS, *WORKER_POINTS, *CLEANUP_POINTS)
 ALL_DRIVER = [(point, epoch) for point in DRIVER_POINTS for epoch in (0, 1, 3)]
 ALL_WORKER = [(point, epoch) for point in WORKER_POINTS for epoch in (0, 1, 3)]
 ALL_EXECUTOR = [f"{point}:{epoch}" for point in WORKER_POINTS for epoch in (0, 1)]
+
+
+# After four epochs, version 5 is the decision to clean join1, step 5 cleans it, and step 7 cleans join2.
+QUICK_CLEANUP = [("after-sink", 5), ("after-commit", 4)]
+ALL_CLEANUP = [(point, epoch) for point in ("cleanup-start", *DRIVER_POINTS[1:5], "cleanup-end") for epoch in (5, 7)]
+WORKER_CLEANUP = [("mid-cleanup", 5), ("mid-cleanup", 7), ("after-runs", 5), ("before-effects", 7)]
 
 
 def check(folder: Path, seed: int) -> None:
@@ -39,7 +46,7 @@ def driver(folder: Path, seed: int, crash: CrashPlan | None = None) -> subproces
 
 
 def kill_driver_at(spark: SparkSession, folder: Path, point: str, epoch: int) -> None:
-    seed = epoch * 100 + DRIVER_POINTS.index(point)
+    seed = epoch * 100 + POINTS.index(point) + (WITH_BUDGET if epoch >= EPOCHS else 0)
     crash = CrashPlan(point, epoch, "driver", str(folder / "crashed"))
     process = driver(folder, seed, crash)
     assert process.wait(300) == -signal.SIGKILL
@@ -58,7 +65,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def kill_worker_at(spark: SparkSession, folder: Path, patch: pytest.MonkeyPatch, point: str, epoch: int) -> None:
-    seed = epoch * 100 + WORKER_POINTS.index(point)
+    seed = epoch * 100 + POINTS.index(point) + (WITH_BUDGET if epoch >= EPOCHS else 0)
     crash = CrashPlan(point, epoch, "worker", str(folder / "crashed"))
     patch.setenv("WATERSMEET_CRASH", crash.encode())
     finish(spark, folder, seed)
@@ -83,6 +90,15 @@ def test_a_killed_worker_loses_and_repeats_nothing(spark, tmp_path, monkeypatch,
     kill_worker_at(spark, tmp_path, monkeypatch, point, epoch)
 
 
+@pytest.mark.parametrize(("point", "epoch"), QUICK_CLEANUP)
+def test_a_driver_killed_between_spill_and_cleanup_loses_and_repeats_nothing(spark, tmp_path, point, epoch):
+    kill_driver_at(spark, tmp_path, point, epoch)
+
+
+def test_a_worker_killed_in_cleanup_loses_and_repeats_nothing(spark, tmp_path, monkeypatch):
+    kill_worker_at(spark, tmp_path, monkeypatch, *WORKER_CLEANUP[0])
+
+
 def test_a_killed_executor_loses_and_repeats_nothing():
     kill_executors_at(QUICK_EXECUTOR)
 
@@ -94,7 +110,19 @@ def test_a_driver_killed_at_any_point_loses_and_repeats_nothing(spark, tmp_path,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(("point", "epoch"), ALL_CLEANUP)
+def test_a_driver_killed_at_any_point_of_cleanup_loses_and_repeats_nothing(spark, tmp_path, point, epoch):
+    kill_driver_at(spark, tmp_path, point, epoch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("point", "epoch"), WORKER_CLEANUP)
+def test_a_worker_killed_at_any_point_of_cleanup_loses_and_repeats_nothing(spark, tmp_path, monkeypatch, point, epoch):
+    kill_worker_at(spark, tmp_path, monkeypatch, point, epoch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*range(10), *range(WITH_BUDGET, WITH_BUDGET + 10)])
 def test_a_driver_killed_at_any_time_loses_and_repeats_nothing(spark, tmp_path, seed):
     process = driver(tmp_path, seed)
     while process.poll() is None and not (tmp_path / "checkpoint/state/manifest").exists():

@@ -27,7 +27,7 @@ from watersmeet.engine.step import Clock, Stepper
 from watersmeet.model.errors import CheckpointCorruptError, WatersmeetError, recognise
 from watersmeet.model.ids import BatchId
 from watersmeet.model.plan import Operator
-from watersmeet.state.changes import BeginCleaning, FinishBatch, FinishCleaning, apply
+from watersmeet.state.changes import BeginCleaning, FinishBatch, FinishCleaning, apply, apply_all
 from watersmeet.state.manifest import Cleaning, Manifest
 
 
@@ -70,6 +70,13 @@ class EpochLoop:
                 self.stepper.save(apply(self.manifest, BeginCleaning(cleaning)))
             self._clean(cleaning)
             return True
+
+    def revive(self) -> None:
+        """At the end, leave as much of the state live for the next run as the budget has room for."""
+        with self._taking_turns():
+            changes = self.stepper.governor.revive(self.manifest)
+            if changes:
+                self.stepper.save(apply_all(self.manifest, [*changes, FinishCleaning()]))
 
     def may_clean(self) -> bool:
         """Whether no batch was begun that has to come first."""

@@ -20,7 +20,7 @@ from watersmeet.engine.effects import Effects
 from watersmeet.engine.tally import added
 from watersmeet.model.ids import OperatorId
 from watersmeet.model.plan import Operator, Plan
-from watersmeet.state.changes import AddRun, Change, CleanGroups, CountOutput, KeepStatistics, SpillGroups
+from watersmeet.state.changes import AddRun, Change, CleanGroups, CountOutput, KeepStatistics, SpillGroups, apply_all
 from watersmeet.state.events import Event
 from watersmeet.state.groups import members, to_ranges
 from watersmeet.state.ledger import Ledger
@@ -129,6 +129,21 @@ class Governor:
         operator = self.plan.operator(operator_id)
         known = self.statistics.get(operator_id, self._cold(operator))
         self.statistics[operator_id] = replace(known, live_by_input=self._live(manifest, operator))
+
+    def revive(self, manifest: Manifest) -> list[Change]:
+        """Let groups that are closed and complete be live again as far as there is room, the most productive first."""
+        changes: list[Change] = []
+        for operator in reversed(self.plan.operators):
+            after = apply_all(manifest, changes)
+            state, sizes = manifest.operators[operator.id], self.group_bytes(manifest, operator.id)
+            output = state.output or (0,) * self.groups
+            closed = frozenset(g for part in state.slices if part.tier == "disk" for g in members(part.groups))
+            complete = closed - manifest.spilled(operator.id)
+            order = sorted(complete, key=lambda group: -output[group] / max(1.0, sizes[group]))
+            returning = self._returning(after, operator.id, order)
+            if returning:
+                changes.append(CleanGroups(operator.id, to_ranges(returning), "memory"))
+        return changes
 
     def missing_groups(self, manifest: Manifest) -> int:
         """How many groups have results missing."""

@@ -126,6 +126,7 @@ class Run:
             closed_by = self.manifest.version
             while self._clean_step(operators, closed_by=closed_by):
                 pass
+        self.loop.revive()
 
     def state(self) -> pa.Table:
         """The state of the last committed version; while it is read, newer ones may make it garbage."""
@@ -168,6 +169,8 @@ class Run:
         for operators in self.start.topology.plan.levels:
             while not self._stopping.is_set() and self.loop.clean(operators, at_end=True):
                 pass
+        if not self._stopping.is_set():
+            self.loop.revive()
 
     def _clean_step(self, operators: Sequence[Operator], closed_by: int | None = None) -> bool:
         if self._ended.is_set() or self._stopping.is_set():

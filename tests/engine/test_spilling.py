@@ -1,0 +1,166 @@
+"""Spills and cleanup through the public API: what a user sees of them, at run time, when idle and after restarts."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.support.oracle import difference, joined, multiset
+
+import watersmeet as wm
+
+pytestmark = pytest.mark.spark
+CONDITIONS = ("A.k = B.k", "B.m = C.m")
+BUDGET = 6_000
+
+
+class Files:
+    """Three streams of files that grow while the query runs, and a sink that keeps what it is given by epoch."""
+
+    def __init__(self, spark, folder: Path) -> None:
+        self.spark, self.folder, self.rng = spark, folder, np.random.default_rng(1)
+        self.tables: dict[str, list[pa.Table]] = {name: [] for name in "ABC"}
+        self.epochs: dict[int, pa.Table] = {}
+        for name in "ABC":
+            (folder / name).mkdir()
+
+    def arrive(self, rows: int = 120) -> None:
+        for name, tables in self.tables.items():
+            numbers = {"k": self.rng.integers(0, 40, rows), "m": self.rng.integers(0, 40, rows)}
+            tables.append(pa.table({**numbers, "id": np.arange(rows) + rows * len(tables)}))
+            file = self.folder / name / f"{len(tables):03}.parquet"
+            pq.write_table(tables[-1], file.with_suffix(".part"))
+            file.with_suffix(".part").rename(file)
+
+    def start(self, *, now: bool = False, **options: object) -> wm.Query:
+        flow = wm.Flow(self.spark)
+        reader = self.spark.readStream.schema("k long, m long, id long").option("maxFilesPerTrigger", 1)
+        a, b, c = (
+            flow.stream(name, reader.option("pathGlobFilter", "*.parquet").parquet(f"{self.folder}/{name}"))
+            for name in "ABC"
+        )
+        rows = a.join(b, on=CONDITIONS[0]).join(c, on=CONDITIONS[1]).select("A.id AS a", "B.id AS b", "C.id AS c")
+        writer = rows.writeStream.foreachBatch(self._keep).option("checkpointLocation", str(self.folder / "checkpoint"))
+        writer = writer.options(**{"sites": 2, "memoryBudget": BUDGET, **options})
+        return writer.trigger(**({"availableNow": True} if now else {"processingTime": "0 seconds"})).start()
+
+    def _keep(self, rows, epoch: int) -> None:
+        self.epochs[epoch] = rows.toArrow()
+
+    def difference(self) -> str | None:
+        got = multiset(pa.concat_tables(self.epochs.values()))
+        expected = joined(self.tables, CONDITIONS, "A.id AS a, B.id AS b, C.id AS c")
+        return None if got == expected else difference(got, expected)
+
+
+@pytest.fixture
+def files(spark, tmp_path):
+    return Files(spark, tmp_path)
+
+
+def test_live_bytes_stay_below_the_budget_and_events_tell_why(files):
+    for _ in range(5):
+        files.arrive()
+    query = files.start(now=True)
+    assert query.awaitTermination(120)
+    assert files.difference() is None
+    epochs = [report["customMetrics"] for report in query.recentProgress]
+    assert all(live <= BUDGET for each in epochs for live in each["liveBytes"])
+    spills = [event for event in query.events() if event["kind"] == "spill"]
+    assert spills
+    assert all(event["before"]["liveBytes"] > BUDGET >= event["after"]["liveBytes"] for event in spills)
+    assert all(event["bytes"] >= 0.3 * event["before"]["liveBytes"] for event in spills)
+    cleanup = [each["cleanup"] for each in epochs if "cleanup" in each]
+    assert cleanup[-1]["groupsLeft"] == 0
+    assert sum(each["rowsOut"] for each in epochs) + sum(
+        each["results"] for each in cleanup if each["operator"] == "join2"
+    ) == len(pa.concat_tables(files.epochs.values()))
+
+
+def test_state_shows_tiers_and_generations(files):
+    for _ in range(5):
+        files.arrive()
+    query = files.start(cleanup="end")
+    query.processAllAvailable()
+    rows = query.state().collect()
+    tiers = {(row.tier, row.generation > 0) for row in rows}
+    assert tiers == {("memory", False), ("disk", True)}
+    assert sum(row.output for row in rows) > 0
+    assert sum(row.inter for row in rows if row.operator == "join1") > 0
+    query.stop()
+
+
+def test_cleanup_on_demand_completes_the_results_and_the_query_goes_on(files):
+    for _ in range(4):
+        files.arrive()
+    query = files.start(cleanup="end")
+    query.processAllAvailable()
+    assert files.difference() is not None, "nothing was missing: the test shows nothing"
+    query.cleanup()
+    assert files.difference() is None
+    for _ in range(2):
+        files.arrive()
+    query.cleanup()
+    assert files.difference() is None
+    query.stop()
+
+
+def test_missing_results_come_by_themselves_when_input_pauses(files):
+    for _ in range(4):
+        files.arrive()
+    query = files.start()
+    query.processAllAvailable()
+    deadline = time.monotonic() + 90
+    while query.isActive and files.difference() is not None and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert files.difference() is None
+    files.arrive()
+    query.processAllAvailable()
+    query.cleanup()
+    assert files.difference() is None
+    query.stop()
+
+
+def test_a_group_whose_results_are_complete_is_live_again_where_there_is_room(files):
+    for _ in range(4):
+        files.arrive()
+    query = files.start(cleanup="end")
+    query.processAllAvailable()
+    query.stop()
+    query = files.start(memoryBudget="10m", cleanup="end")
+    query.cleanup()
+    assert files.difference() is None
+    assert {row.tier for row in query.state().collect()} == {"memory"}
+    query.stop()
+
+
+def test_a_stopped_query_goes_on_with_what_it_had_spilled(files):
+    for _ in range(3):
+        files.arrive()
+    query = files.start(cleanup="end")
+    query.processAllAvailable()
+    query.stop()
+    with pytest.raises(wm.WatersmeetError, match="start it again"):
+        query.cleanup()
+    files.arrive()
+    query = files.start(now=True, spillStrategy="lru")
+    assert query.awaitTermination(120)
+    assert files.difference() is None
+    files.arrive()
+    query = files.start(now=True, memoryBudget="1k")
+    assert query.awaitTermination(120)
+    assert files.difference() is None
+
+
+def test_a_checkpoint_with_spilled_groups_can_go_on_without_a_budget(files):
+    for _ in range(3):
+        files.arrive()
+    query = files.start(cleanup="end")
+    query.processAllAvailable()
+    query.stop()
+    files.arrive()
+    query = files.start(now=True, memoryBudget="1g")
+    assert query.awaitTermination(120)
+    assert files.difference() is None
