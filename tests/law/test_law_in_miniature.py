@@ -13,7 +13,7 @@ from tests.support.miniature import Miniature
 from tests.support.oracle import difference, joined, multiset
 
 from watersmeet.adapt import merging
-from watersmeet.engine.governor import MemoryOptions
+from watersmeet.engine.memory import MemoryOptions
 from watersmeet.planning import plan
 
 LAW = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
@@ -63,7 +63,7 @@ def results_within_a_budget(case: Case, seed: int) -> Counter[str]:
         groups = chance.choice([1, 4, 16])
         rounds = chance.choice([1, 100, 10**6])
         mini = Miniature(query, folder, groups=groups, hash_bits=bits, options=options, round_bytes=rounds)
-        mini.governor.slice_bytes = chance.choice([1, 500, 10**6])
+        mini.caretaker.slice_bytes = chance.choice([1, 500, 10**6])
         got: Counter[str] = Counter()
         for tables in case.epochs:
             disturbance(mini, tables, chance)
@@ -73,7 +73,7 @@ def results_within_a_budget(case: Case, seed: int) -> Counter[str]:
         for level in range(len(mini.plan.levels)):
             while mini.begin_cleaning(level, at_end=chance.random() < 0.7):
                 got += cleaned(mini, case, chance)
-        assert mini.governor.missing_groups(mini.manifest) == 0
+        assert mini.caretaker.missing_groups(mini.manifest) == 0
         return got
 
 

@@ -17,9 +17,11 @@ import pyarrow as pa
 from tests.support.oracle import connection
 from watersmeet.adapt.distribution import even
 from watersmeet.engine.assembly import Assembly
+from watersmeet.engine.caretaker import Caretaker
 from watersmeet.engine.effects import read_effects
-from watersmeet.engine.governor import Governor, MemoryOptions
+from watersmeet.engine.governor import Governor
 from watersmeet.engine.layout import HASH, RUN, SITE, TAG, Layout, slot_name
+from watersmeet.engine.memory import Memory, MemoryOptions
 from watersmeet.engine.site_task import SiteTask
 from watersmeet.engine.spec import LevelSpec
 from watersmeet.engine.topology import Topology
@@ -67,8 +69,9 @@ class Miniature:
     def _begin(self) -> None:
         self.collector = Collector(self.store, self.retained)
         self.collector.start()
-        self.governor = Governor(self.plan, self.storage, self.groups, self.options)
-        self.governor.begin(self.manifest)
+        self.memory = Memory(self.plan, self.storage, self.groups, self.options)
+        self.memory.begin(self.manifest)
+        self.caretaker = Caretaker(self.memory)
 
     def epoch(self, tables: Mapping[str, pa.Table], chance: random.Random | None = None) -> pa.Table:
         """Run and commit an epoch; with a `chance`, tasks may be repeated."""
@@ -79,7 +82,7 @@ class Miniature:
     def begin_cleaning(self, level: int | None = None, *, at_end: bool = False) -> bool:
         """Decide on a step of cleanup; False where nothing is missing."""
         operators = self.plan.operators if level is None else self.plan.levels[level]
-        cleaning = self.governor.next_cleaning(self.manifest, operators, at_end=at_end)
+        cleaning = self.caretaker.next_step(self.manifest, operators, at_end=at_end)
         if cleaning is not None:
             self.manifest = apply_all(self.manifest, [BeginCleaning(cleaning)])
             self.store.commit(self.manifest)
@@ -90,27 +93,25 @@ class Miniature:
         results = self.attempt_cleaning(chance)
         effects = read_effects(self.storage, self.reported)
         groups = [group for each in effects.values() for group in each.cleaned]
-        self.governor.note_sizes(effects.values())
-        self._commit(self.governor.cleaned(self.manifest, groups), FinishCleaning())
+        self._commit(self.caretaker.cleaned(self.manifest, groups), FinishCleaning())
         for operator in self.plan.operators:
-            self.governor.relive(self.manifest, operator.id)
+            self.memory.weigh(self.manifest, operator)
         return results
 
     def attempt_cleaning(self, chance: random.Random | None = None) -> pa.Table:
         """Carry out a step without committing it."""
         assert self.manifest.cleaning is not None
         self.reported = []
-        sizes = self.governor.group_bytes(self.manifest, self.manifest.cleaning.operator)
+        sizes = self.memory.group_bytes(self.manifest, self.manifest.cleaning.operator)
         levels = self._assembly().cleaning(self.manifest, tuple(range(self.sites)), sizes)
         return self._levels(levels, self._no_rows(levels[0]), chance)
 
     def _commit(self, changes: list[Change], finish: Change) -> None:
         effects = [each for _, each in sorted(read_effects(self.storage, self.reported).items())]
         told: list[Change] = [change for each in effects for change in each.changes]
-        self.governor.note_sizes(effects)
-        counted = self.governor.observe(self.manifest, effects)
+        counted = self.memory.observe(self.manifest, effects)
         after = apply_all(self.manifest, [*told, *changes, *counted])
-        spills, self.events = self.governor.spill(after)
+        spills, self.events = Governor(self.memory).decide(after)
         self.manifest = apply_all(after, [*spills, finish])
         self.store.commit(self.manifest)
         self.collector.committed(self.manifest)

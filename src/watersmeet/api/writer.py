@@ -13,7 +13,7 @@ from watersmeet.api.options import DEFAULT_GROUPS, Options, parse
 from watersmeet.api.query import Query
 from watersmeet.engine.checkpoint import Expectation
 from watersmeet.engine.direct import Direct, direct_output
-from watersmeet.engine.governor import MemoryOptions
+from watersmeet.engine.memory import MemoryOptions
 from watersmeet.engine.run import Start, start_run
 from watersmeet.engine.session import default_sites
 from watersmeet.engine.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink

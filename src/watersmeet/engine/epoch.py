@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.adapt.cleaning import next_slice
+from watersmeet.engine.caretaker import Caretaker
 from watersmeet.engine.checkpoint import planned_batch
 from watersmeet.engine.effects import Effects
 from watersmeet.engine.progress import History, epoch_metrics
@@ -36,9 +37,11 @@ class EpochLoop:
     """Carries out the epochs of one run of a query, and its cleanup, never two at once."""
 
     stepper: Stepper
+    caretaker: Caretaker
     history: History = field(default_factory=History)
     error: WatersmeetError | None = None
     last_end_s: float = field(default_factory=time.monotonic)
+    last_was_cleaning: bool = False
     _session: SparkSession | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
@@ -64,7 +67,7 @@ class EpochLoop:
         with self._taking_turns():
             cleaning = self.manifest.cleaning
             if cleaning is None:
-                cleaning = self.stepper.governor.next_cleaning(self.manifest, operators, closed_by, at_end=at_end)
+                cleaning = self.caretaker.next_step(self.manifest, operators, closed_by, at_end=at_end)
                 if cleaning is None:
                     return False
                 self.stepper.save(apply(self.manifest, BeginCleaning(cleaning)))
@@ -74,7 +77,7 @@ class EpochLoop:
     def revive(self) -> None:
         """At the end, leave as much of the state live for the next run as the budget has room for."""
         with self._taking_turns():
-            changes = self.stepper.governor.revive(self.manifest)
+            changes = self.caretaker.revived(self.manifest)
             if changes:
                 self.stepper.save(apply_all(self.manifest, [*changes, FinishCleaning()]))
 
@@ -85,7 +88,7 @@ class EpochLoop:
 
     def missing_groups(self) -> int:
         """How many groups have results missing."""
-        return self.stepper.governor.missing_groups(self.manifest)
+        return self.caretaker.missing_groups(self.manifest)
 
     def close(self) -> None:
         """Release what the run holds on to."""
@@ -125,30 +128,37 @@ class EpochLoop:
         clock.lap("plan")
         effects = self.stepper.run(rows, levels, clock)
         self.stepper.commit(effects, [], FinishBatch(batch_id), clock)
+        self.last_was_cleaning = False
         self.history.add(batch_id, self._metrics(effects, clock))
         self.stepper.reach("epoch-end", -1)
 
     def _clean(self, cleaning: Cleaning) -> None:
-        stepper, governor, clock = self.stepper, self.stepper.governor, Clock()
+        stepper, clock = self.stepper, Clock()
         stepper.reach("cleanup-start")
         stepper.check_owner()
         self._session = self._session or copy_session(stepper.session)
-        rows, levels = stepper.missing_rows(self._session, governor.group_bytes(self.manifest, cleaning.operator))
+        rows, levels = stepper.missing_rows(self._session, stepper.memory.group_bytes(self.manifest, cleaning.operator))
         clock.lap("plan")
         effects = stepper.run(rows, levels, clock)
         groups = [group for each in effects for group in each.cleaned]
-        governor.note_sizes(effects)
-        decided = governor.cleaned(self.manifest, groups)
+        stepper.events.append(self.caretaker.event(self.manifest, cleaning, groups, effects))
+        stepper.commit(effects, self.caretaker.cleaned(self.manifest, groups), FinishCleaning(), clock)
+        if stepper.memory.is_limited:
+            stepper.memory.weigh(self.manifest, stepper.memory.plan.operator(cleaning.operator))
+        self.last_was_cleaning = True
         read = sum(each.cleaned_bytes for each in effects)
-        stepper.events.append(_cleaned(self.manifest, cleaning, groups, effects))
-        stepper.commit(effects, decided, FinishCleaning(), clock)
-        governor.relive(self.manifest, cleaning.operator)
-        governor.slice_bytes = next_slice(read, sum(clock.laps_ms.values()) / 1000)
+        self.caretaker.slice_bytes = next_slice(read, sum(clock.laps_ms.values()) / 1000)
         self.history.add_cleaning(self._metrics(effects, clock) | {"cleanup": self._report(cleaning, effects)})
         stepper.reach("cleanup-end", -1)
 
     def _metrics(self, effects: Sequence[Effects], clock: Clock) -> dict[str, object]:
-        return epoch_metrics(self.manifest, effects, clock.laps_ms) | self.stepper.governor.metrics(self.manifest)
+        metrics = epoch_metrics(self.manifest, effects, clock.laps_ms)
+        memory = self.stepper.memory
+        if memory.options.budget_bytes is None:
+            return metrics
+        live = [int(size) for size in memory.live_by_site(self.manifest).tolist()]
+        budget = memory.options.budget_bytes
+        return metrics | {"memoryBudget": budget, "liveBytes": live, "spilledGroups": self.missing_groups()}
 
     def _report(self, cleaning: Cleaning, effects: Sequence[Effects]) -> dict[str, object]:
         """What a step of cleanup did, and what is left to do."""
@@ -159,19 +169,3 @@ class EpochLoop:
             "readBytes": sum(each.cleaned_bytes for each in effects),
             "groupsLeft": self.missing_groups(),
         }
-
-
-def _cleaned(
-    manifest: Manifest, cleaning: Cleaning, groups: Sequence[int], effects: Sequence[Effects]
-) -> dict[str, object]:
-    return {
-        "epoch": manifest.version,
-        "kind": "cleanup",
-        "reason": f"results of {len(groups)} spilled groups of {cleaning.operator} were missing",
-        "before": {"groups": len(manifest.spilled(cleaning.operator))},
-        "after": {"groups": len(manifest.spilled(cleaning.operator)) - len(groups)},
-        "operator": cleaning.operator,
-        "groups": sorted(groups),
-        "bytes": sum(each.cleaned_bytes for each in effects),
-        "results": sum(each.cleaned_results for each in effects),
-    }

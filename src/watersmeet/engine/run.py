@@ -2,9 +2,8 @@
 
 import json
 import threading
-import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,13 +13,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.adapt.distribution import resize
 from watersmeet.engine.assembly import Assembly
+from watersmeet.engine.caretaker import Caretaker
 from watersmeet.engine.checkpoint import Checkpoint, Expectation, open_checkpoint
 from watersmeet.engine.crash import CrashPlan
 from watersmeet.engine.dataflow import tagged_union
 from watersmeet.engine.direct import Direct
 from watersmeet.engine.effects import clear_effects
 from watersmeet.engine.epoch import EpochLoop
-from watersmeet.engine.governor import Governor, MemoryOptions
+from watersmeet.engine.memory import Memory, MemoryOptions
 from watersmeet.engine.progress import History
 from watersmeet.engine.session import check_workers, start_workers
 from watersmeet.engine.shape import Shape
@@ -29,17 +29,15 @@ from watersmeet.engine.spec import ROUND_LIMIT_BYTES
 from watersmeet.engine.step import Stepper
 from watersmeet.engine.switches import switches
 from watersmeet.engine.topology import Topology
-from watersmeet.model.errors import CheckpointCorruptError, StoppedError, recognise
+from watersmeet.engine.upkeep import Upkeep
+from watersmeet.model.errors import CheckpointCorruptError, recognise
 from watersmeet.model.ids import EpochId
-from watersmeet.model.plan import Operator
 from watersmeet.state.changes import apply_all
 from watersmeet.state.events import Event, recorded
 from watersmeet.state.garbage import Collector
 from watersmeet.state.inspect import state_table
 from watersmeet.state.manifest import Manifest
 
-CLEAN_EVERY_S = 0.2
-IDLE_AFTER_S = 1.0
 ROUND_LEAST_BYTES = 8 << 20
 
 
@@ -75,13 +73,15 @@ class Run:
     loop: EpochLoop
     query: StreamingQuery
     _ended: threading.Event = field(default_factory=threading.Event)
-    _stopping: threading.Event = field(default_factory=threading.Event)
     _failure: Exception | None = None
+    _upkeep: Upkeep = field(init=False)
 
     def __post_init__(self) -> None:
+        self._upkeep = Upkeep(self.start.topology.plan, self.loop, self.query, self._ended)
         threading.Thread(target=self._watch, name=f"watersmeet-{self.query.id}", daemon=True).start()
         if self.start.cleans_when_idle and not self.start.ends_by_itself:
-            threading.Thread(target=self._clean_when_idle, name=f"cleanup-{self.query.id}", daemon=True).start()
+            idle = threading.Thread(target=self._upkeep.when_idle, args=(self._failed,), daemon=True)
+            idle.start()
 
     @property
     def manifest(self) -> Manifest:
@@ -111,22 +111,14 @@ class Run:
 
     def stop(self) -> None:
         """Stop after the step that is under way."""
-        self._stopping.set()
+        self._upkeep.stopping.set()
         self.query.stop()
 
     def cleanup(self) -> None:
-        """Produce all results that are missing now, operator by operator, bottom-up; the query may go on meanwhile."""
-        if self.start.ends_by_itself:  # it does so by itself, too
+        """Produce all results that are missing now."""
+        if self.start.ends_by_itself:  # it cleans up by itself, too
             self._ended.wait()
-        while not (self._ended.is_set() or self.loop.may_clean()):
-            self._ended.wait(CLEAN_EVERY_S)
-        if self._ended.is_set() and not self.loop.missing_groups():
-            return
-        for operators in self.start.topology.plan.levels:
-            closed_by = self.manifest.version
-            while self._clean_step(operators, closed_by=closed_by):
-                pass
-        self.loop.revive()
+        self._upkeep.on_demand()
 
     def state(self) -> pa.Table:
         """The state of the last committed version; while it is read, newer ones may make it garbage."""
@@ -155,7 +147,7 @@ class Run:
         try:
             self.query.awaitTermination()
             if self.start.ends_by_itself:
-                self._clean_all()
+                self._upkeep.at_end()
         except Exception as error:  # noqa: BLE001 -- whoever waits for the query asks `failure`
             self._failure = self.loop.error or recognise(str(error)) or error
         finally:
@@ -164,35 +156,10 @@ class Run:
             finally:
                 self._ended.set()
 
-    def _clean_all(self) -> None:
-        """The final cleanup, bottom-up."""
-        for operators in self.start.topology.plan.levels:
-            while not self._stopping.is_set() and self.loop.clean(operators, at_end=True):
-                pass
-        if not self._stopping.is_set():
-            self.loop.revive()
-
-    def _clean_step(self, operators: Sequence[Operator], closed_by: int | None = None) -> bool:
-        if self._ended.is_set() or self._stopping.is_set():
-            raise _stopped()
-        return self.loop.clean(operators, closed_by=closed_by)
-
-    def _clean_when_idle(self) -> None:
-        """Use the time in which no input comes."""
-        every = self.start.topology.plan.operators
-        while not (self._ended.wait(CLEAN_EVERY_S) or self._stopping.is_set()):
-            try:
-                while self._is_idle() and self.loop.clean(every):
-                    pass
-            except Exception as error:  # noqa: BLE001 -- it ends the query, as a failed epoch does
-                self._failure = self.loop.error or recognise(str(error)) or error
-                self.stop()
-
-    def _is_idle(self) -> bool:
-        if self._stopping.is_set() or self._ended.is_set() or time.monotonic() - self.loop.last_end_s < IDLE_AFTER_S:
-            return False
-        status = self.query.status
-        return not status["isTriggerActive"] and not status["isDataAvailable"] and self.loop.may_clean()
+    def _failed(self, error: Exception) -> None:
+        """Cleanup failed: the query ends with that, as after a failed epoch."""
+        self._failure = self.loop.error or recognise(str(error)) or error
+        self.stop()
 
 
 def start_run(start: Start) -> Run:
@@ -227,18 +194,10 @@ def _loop(start: Start, checkpoint: Checkpoint) -> EpochLoop:
         round_bytes=min(ROUND_LIMIT_BYTES, max(start.memory.budget_bytes or ROUND_LIMIT_BYTES, ROUND_LEAST_BYTES)),
     )
     start.sink.begin(checkpoint.manifest.query_id)
-    governor = Governor(start.topology.plan, checkpoint.storage, checkpoint.manifest.groups, start.memory)
-    governor.begin(checkpoint.manifest)
-    stepper = Stepper(start.session, assembly, checkpoint, start.shape, start.sink, collector, governor, events)
-    return EpochLoop(stepper)
-
-
-def _stopped() -> StoppedError:
-    return StoppedError(
-        "the query was stopped before its cleanup was complete",
-        why="results are still missing",
-        how="start it again on the same checkpointLocation, and call cleanup() or use trigger(availableNow=True)",
-    )
+    memory = Memory(start.topology.plan, checkpoint.storage, checkpoint.manifest.groups, start.memory)
+    memory.begin(checkpoint.manifest)
+    stepper = Stepper(start.session, assembly, checkpoint, start.shape, start.sink, collector, memory, events)
+    return EpochLoop(stepper, Caretaker(memory))
 
 
 def _adjust(checkpoint: Checkpoint, expected: Expectation) -> list[Event]:

@@ -24,6 +24,7 @@ from watersmeet.engine.dataflow import finish, first_delta, make_anchor, next_de
 from watersmeet.engine.direct import publish
 from watersmeet.engine.effects import Effects, clear_effects, read_effects
 from watersmeet.engine.governor import Governor
+from watersmeet.engine.memory import Memory
 from watersmeet.engine.reports import Reports
 from watersmeet.engine.session import prepare_stream_session
 from watersmeet.engine.shape import Shape
@@ -63,7 +64,7 @@ class Stepper:
     shape: Shape
     sink: Sink
     collector: Collector
-    governor: Governor
+    memory: Memory
     events: list[Event] = field(default_factory=list)
     is_first: bool = True
     _anchor: DataFrame | None = None
@@ -108,10 +109,9 @@ class Stepper:
     def commit(self, effects: Sequence[Effects], decided: Sequence[Change], finish_with: Change, clock: Clock) -> None:
         """Make the next version of what the tasks did and of what was decided."""
         told: list[Change] = [change for each in effects for change in each.changes]
-        self.governor.note_sizes(effects)
-        counted = self.governor.observe(self.manifest, effects)
+        counted = self.memory.observe(self.manifest, effects)
         after = apply_all(self.manifest, [*told, *decided, *counted])
-        spills, events = self.governor.spill(after)
+        spills, events = Governor(self.memory).decide(after)
         self.events += events
         self.save(apply_all(after, [*spills, finish_with]))
         clock.lap("commit")
