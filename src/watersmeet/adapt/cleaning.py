@@ -9,7 +9,8 @@
    query may go on with its input, so a step is what the sites can clean in `SLICE_TARGET_S`, going by the last one; at
    the end there is nothing to wait for. What an operator below the root misses becomes live state of the next one, so a
    site stops once it has given as much of it as the budget; at the end it is only stored there.
-4. A step's groups are dealt out to all sites, the largest first, each to the site that has least to do.
+4. A step's groups are dealt out to all sites, about the same bytes each: neighbours together at the end, where the
+   order of promise no longer matters and files are best read from front to back.
 5. A cleaned group may be live again if the budget has room for it without bringing on the next spill; else it stays on
    disk, as one closed generation.
 """
@@ -84,23 +85,42 @@ def choose(
         return None
     best = max((each for each in dirty if each.groups), key=lambda each: float(worth[each.operator].max()))
     allowed = allowances[best.operator]
-    order = np.argsort(-worth[best.operator], kind="stable")
+    order = np.arange(len(best.groups)) if at_end else np.argsort(-worth[best.operator], kind="stable")
     before = np.cumsum(best.read_bytes[order]) - best.read_bytes[order]
     taken = tuple(best.groups[number] for number in order[before < allowed.read_bytes].tolist())
     return Cleaning(best.operator, taken, allowed.result_bytes, allowed.gather_bytes, at_end)
 
 
-def deal(groups: Sequence[int], sizes: Mapping[int, float], sites: int) -> list[tuple[int, ...]]:
-    """Groups for every site, about the same bytes each, in the order in which they were given.
+def deal(step: Cleaning, sizes: Mapping[int, float], sites: int) -> list[tuple[int, ...]]:
+    """Groups for every site, in the order of the step.
 
-    >>> deal([5, 3, 1], {5: 10.0, 3: 30.0, 1: 20.0}, 2)
+    >>> sizes = {1: 20.0, 3: 30.0, 5: 10.0}
+    >>> deal(Cleaning(OperatorId("join1"), (5, 3, 1), 0, 0), sizes, 2)
     [(3,), (5, 1)]
+    >>> deal(Cleaning(OperatorId("join1"), (1, 3, 5), 0, 0, at_end=True), sizes, 2)
+    [(1,), (3, 5)]
     """
+    weights = {group: max(1.0, sizes.get(group, 0.0)) for group in step.groups}
+    site_of = _in_ranges(weights, sites) if step.at_end else _largest_first(weights, sites)
+    return [tuple(group for group in step.groups if site_of[group] == site) for site in range(sites)]
+
+
+def _largest_first(weights: Mapping[int, float], sites: int) -> dict[int, int]:
+    """Each to the site that has least to do."""
     load, site_of = [0.0] * sites, {}
-    for group in sorted(groups, key=lambda each: -sizes.get(each, 0.0)):
+    for group in sorted(weights, key=lambda each: -weights[each]):
         site_of[group] = load.index(min(load))
-        load[site_of[group]] += max(1.0, sizes.get(group, 0.0))
-    return [tuple(group for group in groups if site_of[group] == site) for site in range(sites)]
+        load[site_of[group]] += weights[group]
+    return site_of
+
+
+def _in_ranges(weights: Mapping[int, float], sites: int) -> dict[int, int]:
+    """Neighbours together: a group goes where the middle of its bytes lies."""
+    total, before, site_of = sum(weights.values()), 0.0, {}
+    for group, weight in weights.items():
+        site_of[group] = min(sites - 1, int((before + weight / 2) / total * sites))
+        before += weight
+    return site_of
 
 
 def next_slice(read_bytes: int, seconds: float) -> int:

@@ -9,7 +9,9 @@ from watersmeet.cli.report import Output, OutputOption, progress_console, report
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(help="The benchmarks to run; all where none is named.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="The benchmarks to run; all but spill where none is named.")
+    ] = None,
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes; only the counts are judged.")] = False,
     output: OutputOption = Output.text,

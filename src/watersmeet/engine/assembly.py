@@ -37,9 +37,9 @@ class Assembly:
             raise ValueError(manifest.version)
         name = manifest.cleaning.operator
         lowest, *above = self.levels(manifest, keys, self.topology.plan.operator(name).level)
-        shares = deal(manifest.cleaning.groups, sizes, manifest.sites)
+        shares = deal(manifest.cleaning, sizes, manifest.sites)
         sites = {
-            site: replace(part, cleaning=cleaning_order(manifest, manifest.cleaning, shares[site]))
+            site: replace(part, cleaning=cleaning_order(manifest, manifest.cleaning, shares[site], sizes))
             for site, part in lowest.sites.items()
         }
         if manifest.cleaning.at_end:
@@ -74,12 +74,15 @@ def site_slice(manifest: Manifest, operators: Sequence[OperatorSpec], site: Site
     return SiteSlice(key, live, tuple(merges))
 
 
-def cleaning_order(manifest: Manifest, cleaning: Cleaning, groups: tuple[int, ...]) -> CleaningOrder:
+def cleaning_order(
+    manifest: Manifest, cleaning: Cleaning, groups: tuple[int, ...], sizes: Mapping[int, float]
+) -> CleaningOrder:
     """What a site is told of its share of a step: its groups, and every slice that holds any of them."""
     wanted = frozenset(groups)
     slices = (part for part in manifest.operators[cleaning.operator].slices if members(part.groups) & wanted)
     found = tuple((manifest.runs[part.run], part) for part in slices)
-    return CleaningOrder(cleaning.operator, groups, found, cleaning.limit_bytes, cleaning.gather_bytes)
+    weights = tuple(int(sizes.get(group, 0)) for group in groups)
+    return CleaningOrder(cleaning.operator, groups, weights, found, cleaning.limit_bytes, cleaning.gather_bytes)
 
 
 def routing_keys(manifest: Manifest, keys: Sequence[int]) -> Mapping[str, tuple[int, ...]]:

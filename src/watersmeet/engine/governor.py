@@ -59,7 +59,10 @@ class Governor:
         need = max(int(total * options.fraction), total - budget)
         parents = {str(i.operator): o.id for o in plan.operators for i in o.inputs if i.operator}
         known = self.memory.statistics
-        candidates = [Candidate(o.id, o.level, parents.get(o.id), here[o.id], known[o.id]) for o in plan.operators]
+        candidates = [
+            Candidate(o.id, o.level, parents.get(o.id), here[o.id], known[o.id], tuple(i.operator for i in o.inputs))
+            for o in plan.operators
+        ]
         pressure = Pressure(
             budget, total, need, manifest.version, options.seed, inactive_epochs=options.inactive_epochs
         )

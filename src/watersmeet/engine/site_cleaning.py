@@ -1,18 +1,26 @@
-"""A site's part in a step of cleanup: produce what is missing of some groups, group by group (Spill 4.1).
+"""A site's part in a step of cleanup: produce what is missing of some groups (Spill 4.1).
 
 The groups are dealt out to all sites, whichever they live on. Their results are ordinary results of the operator: they
-go to the sink or, from an operator below, up to the next one as new rows. The step ends early once the results exceed
-its limit, between two groups, so that what flows up stays bounded; the groups not reached are left for a later step.
+go to the sink or, from an operator below, up to the next one as new rows.
+
+1. Groups are taken in blocks that hold at most ``gather_bytes``; a larger group is a block of its own.
+2. A block's rows are copied out of every run that has some, and the run is unmapped at once: mapped files count as
+   memory by whole pages and their neighbours, which for many small ranges of many runs is most of the state.
+3. The block is joined across generations. Between blocks the step ends early if its results exceed its limit, so that
+   what flows up stays bounded; the groups not reached are left for a later step.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from watersmeet.engine.spec import CleaningOrder, OperatorSpec
 from watersmeet.operators.generations import Piece
 from watersmeet.operators.join import Join, Joined
-from watersmeet.state.groups import members
-from watersmeet.state.runs import open_run
+from watersmeet.operators.ranges import cut
+from watersmeet.state.groups import members, to_ranges
+from watersmeet.state.runs import open_run, release_run
 from watersmeet.storage.base import Storage
 
 
@@ -30,21 +38,24 @@ class SiteCleaning:
     def results(self, join: Join) -> Iterator[Joined]:
         """The missing results of the groups in order, until they are too many."""
         given_bytes = 0
-        for group in self.order.groups:
-            pieces = [self._pieces(group, source.name) for source in self.operator.inputs]
-            for joined in join.missing(pieces, self.order.gather_bytes):
+        for start, stop in cut(np.array(self.order.sizes, dtype=np.int64), self.order.gather_bytes):
+            block = self.order.groups[start:stop]
+            for joined in join.missing(self._pieces(frozenset(block)), self.order.gather_bytes):
                 given_bytes += sum(part.nbytes for part in joined.parts)
                 yield joined
-            self.cleaned.append(group)
+            self.cleaned += block
             if given_bytes > self.order.limit_bytes:
                 return
 
-    def _pieces(self, group: int, source: str) -> list[Piece]:
-        pieces = [
-            Piece(part.generation, rows)
-            for run, part in self.order.slices
-            if run.input == source and group in members(part.groups)
-            for rows in open_run(self.storage, run).of_groups(((group, group + 1),), self.groups)
-        ]
-        self.read_bytes += sum(piece.rows.bytes for piece in pieces)
-        return pieces
+    def _pieces(self, block: frozenset[int]) -> list[list[Piece]]:
+        """For every input the rows of a block, by generation."""
+        pieces: dict[str, list[Piece]] = {source.name: [] for source in self.operator.inputs}
+        for run, part in self.order.slices:
+            wanted = members(part.groups) & block
+            if wanted:
+                mapped = open_run(self.storage, run).of_groups(to_ranges(wanted), self.groups)
+                copies = [Piece(part.generation, rows.copy()) for rows in mapped]
+                self.read_bytes += sum(copy.rows.bytes for copy in copies)
+                pieces[run.input] += copies
+                release_run(self.storage, run)
+        return list(pieces.values())

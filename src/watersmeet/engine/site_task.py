@@ -139,6 +139,7 @@ class SiteTask:
             yield from self._give(operator, joined)
             self._reach("mid-cleanup")
         self._cleaned_results = int(join.output.by_group.sum())
+        self._tally.rows_out[operator.id] = self._tally.rows_out.get(operator.id, 0) + self._cleaned_results
 
     def _join_of(self, operator: OperatorSpec) -> Join:
         keys = None if operator.hash_decides else tuple(source.key_columns for source in operator.inputs)

@@ -56,10 +56,14 @@ class MergeOrder:
 
 @dataclass(frozen=True)
 class CleaningOrder:
-    """Groups of an operator to clean, in this order, with all their slices; results beyond a limit end the work."""
+    """Groups of an operator to clean, in this order, with all their slices; results beyond a limit end the work.
+
+    ``sizes`` are the bytes of the groups.
+    """
 
     operator: OperatorId
     groups: tuple[int, ...]
+    sizes: tuple[int, ...]
     slices: tuple[tuple[RunFile, Slice], ...]
     limit_bytes: int
     gather_bytes: int

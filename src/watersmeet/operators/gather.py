@@ -39,17 +39,12 @@ class Gathered:
         return np.repeat(np.arange(self.counts.shape[1]), self.totals)
 
 
-def gather_new(found: Found, start: int, stop: int) -> Gathered:
+def gather(found: Found, start: int, stop: int) -> Gathered:
     """The rows of keys ``start`` to ``stop`` in one input: the old ones are part 0, the new ones part 1."""
-    return gather([*((run, 0) for run in found.runs), (found.delta, 1)], 2, start, stop)
-
-
-def gather(pieces: Sequence[tuple[Located, int]], parts: int, start: int, stop: int) -> Gathered:
-    """The rows of keys ``start`` to ``stop``, from pieces in the order of their parts."""
-    located = [Located(p.rows, p.starts[start:stop], p.counts[start:stop]) for p, _ in pieces]
-    counts = np.zeros((parts, stop - start), dtype=np.int64)
-    for piece, (_, part) in zip(located, pieces, strict=True):
-        counts[part] += piece.counts
+    pieces = [*found.runs, found.delta]
+    located = [Located(p.rows, p.starts[start:stop], p.counts[start:stop]) for p in pieces]
+    new = located[-1].counts
+    counts = np.stack([sum((piece.counts for piece in located[:-1]), start=np.zeros_like(new)), new])
     used = [piece for piece in located if piece.counts.any()]
     batches = [_rows(piece) for piece in used]
     if len(used) == 1:

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.operators.gather import Gathered, gather, gather_new, separate
+from watersmeet.operators.gather import Gathered, gather, separate
 from watersmeet.operators.generations import Piece, parts
 from watersmeet.operators.probe import Found, Side, probe
 from watersmeet.operators.product import Blocks, batches, completed, missing
@@ -63,14 +63,13 @@ class Join:
             return
         keys, found = probe(sides, self.groups)
         for start, stop in cut(_matched_bytes(found), MATCH_LIMIT_BYTES):
-            gathered = [gather_new(side, start, stop) for side in found]
+            gathered = [gather(side, start, stop) for side in found]
             yield from self._part(keys[start:stop], gathered, partial(completed, forget_pairs=self.forget_pairs))
 
     def missing(self, inputs: Sequence[Sequence[Piece]], limit_bytes: int = MATCH_LIMIT_BYTES) -> Iterator[Joined]:
         """The results across generations, each once; at most ``limit_bytes`` of rows are gathered at a time."""
         for part in parts(inputs, limit_bytes):
-            gathered = [gather(pieces, part.count, 0, len(part.keys)) for pieces in part.inputs]
-            yield from self._part(part.keys, gathered, missing)
+            yield from self._part(part.keys, part.inputs, missing)
 
     def _part(
         self, keys: Hashes, gathered: list[Gathered], blocks_of: Callable[[Sequence[Gathered]], Blocks]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from watersmeet.operators.ranges import Index
+from watersmeet.operators.ranges import Index, distinct
 from watersmeet.state.groups import Hashes, group_of
 from watersmeet.state.rows import SortedRows
 
@@ -70,8 +70,8 @@ class Found:
 
 def probe(sides: Sequence[Side], groups: int) -> tuple[Hashes, list[Found]]:
     """The keys that complete results, and where their rows lie in every input."""
-    keys = np.unique(np.concatenate([side.delta.hashes for side in sides]))
-    found = [Found((), locate(side.delta, keys)) for side in sides]
+    keys = distinct([side.delta.hashes for side in sides])
+    found = [Found((), _locate(side.delta, keys)) for side in sides]
     brought = np.sum([side.delta.counts > 0 for side in found], axis=0)
     for number in _order(sides, keys):
         wanted = brought > (found[number].delta.counts > 0)
@@ -95,11 +95,10 @@ def _order(sides: Sequence[Side], keys: Hashes) -> list[int]:
 
 def _hits(side: Side, sample: Hashes) -> int:
     pieces = [view.rows for view in side.runs] + [side.delta]
-    return int(np.count_nonzero(np.sum([locate(piece, sample).counts for piece in pieces], axis=0)))
+    return int(np.count_nonzero(np.sum([_locate(piece, sample).counts for piece in pieces], axis=0)))
 
 
-def locate(piece: SortedRows, keys: Hashes) -> Located:
-    """Where the rows of sorted keys lie in a piece."""
+def _locate(piece: SortedRows, keys: Hashes) -> Located:
     starts = np.searchsorted(piece.hashes, keys)
     return Located(piece, starts, np.searchsorted(piece.hashes, keys, side="right") - starts)
 
@@ -108,8 +107,8 @@ def _locate_wanted(view: RunView, keys: Hashes, wanted: npt.NDArray[np.bool_], g
     if view.counts_for is not None:
         wanted = wanted & view.counts_for[group_of(keys, groups)]
     if wanted.all():
-        return locate(view.rows, keys)
+        return _locate(view.rows, keys)
     starts, counts = np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=np.int64)
-    some = locate(view.rows, keys[wanted])
+    some = _locate(view.rows, keys[wanted])
     starts[wanted], counts[wanted] = some.starts, some.counts
     return Located(view.rows, starts, counts)

@@ -1,9 +1,13 @@
 """Vectorised arithmetic on ranges of row numbers."""
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
 Index = npt.NDArray[np.int64]
+Integer = TypeVar("Integer", np.int64, np.uint64)
 
 
 def expand(starts: Index, lengths: Index) -> Index:
@@ -24,6 +28,18 @@ def offsets(lengths: Index) -> Index:
     [0, 2, 2]
     """
     return np.cumsum(lengths) - lengths
+
+
+def distinct(runs: Sequence[npt.NDArray[Integer]]) -> npt.NDArray[Integer]:
+    """The distinct values of sorted arrays, sorted; a stable sort makes use of the order they already have.
+
+    >>> distinct([np.array([1, 3, 3], np.uint64), np.array([2, 3], np.uint64)]).tolist()
+    [1, 2, 3]
+    """
+    values = np.sort(np.concatenate(runs), kind="stable")
+    first = np.ones(len(values), dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=first[1:])
+    return values[first]
 
 
 def cut(weights: Index, limit: int) -> list[tuple[int, int]]:

@@ -31,6 +31,10 @@ class SortedRows:
         """The rows from ``start`` to ``stop``, without copying."""
         return SortedRows(self.hashes[start:stop], self.rows.slice(start, stop - start))
 
+    def copy(self) -> "SortedRows":
+        """The same rows in memory of their own."""
+        return SortedRows(self.hashes.copy(), take_rows(self.rows, np.arange(len(self))))
+
     def of_groups(self, ranges: Ranges, groups: int) -> list["SortedRows"]:
         """The rows of some groups, a piece for each range, without copying."""
         bounds = (row_range(self.hashes, start, stop, groups) for start, stop in ranges)

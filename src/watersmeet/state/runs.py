@@ -74,6 +74,11 @@ def forget_runs(storage: Storage, operators: Collection[str], live: Collection[s
     storage.forget(dead)
 
 
+def release_run(storage: Storage, run: RunFile) -> None:
+    """Give back the memory of a run's pages; it is mapped anew when it is used again."""
+    _mapped.pop((storage.url, run.path), None)
+
+
 def verify_run(storage: Storage, run: RunFile) -> None:
     """Refuse a run whose file is missing, cut short or damaged."""
     size = storage.size(run.path)

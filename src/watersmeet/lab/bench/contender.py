@@ -75,6 +75,8 @@ def _run_ours(
     writer = relation.writeStream.format("noop").option("sites", CORES).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", f"{task.work}/checkpoint")
     writer = writer.foreachBatch(deliver) if deliver else writer
+    if task.contender == "watersmeet-budget" and task.budget_bytes:
+        writer = writer.option("memoryBudget", task.budget_bytes // CORES)
     started = time.monotonic()
     query = writer.start()
     query.awaitTermination()
@@ -131,11 +133,12 @@ def _outcome(
     state_of: Callable[[Progress], int],
 ) -> Outcome:
     epochs = [report for report in reports if report["numInputRows"]]
+    cleanup = [report for report in reports if "cleanup" in report.get("customMetrics", ())]
     results = tuple(results_of(report) for report in epochs)
     return Outcome(
         task.contender,
         whole_s,
-        sum(results),
+        sum(results) + sum(results_of(report) for report in cleanup),
         epoch_ms=tuple(report["durationMs"]["triggerExecution"] for report in epochs),
         epoch_results=results,
         state_bytes=max((state_of(report) for report in epochs), default=0),
@@ -157,6 +160,7 @@ def _spark_state(report: Progress) -> int:
 RUNS: dict[Contender, Callable[[Task], Outcome]] = {
     "watersmeet": run_ours,
     "watersmeet-rows": run_ours_as_rows,
+    "watersmeet-budget": run_ours,
     "spark": run_spark,
     "spark-rocksdb": run_spark,
     "duckdb": run_duckdb,

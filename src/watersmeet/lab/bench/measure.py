@@ -30,7 +30,8 @@ def run_contender(task: Task) -> Outcome:
     if process.returncode != 0 or not lines:
         raise _failed(task, f"it ended with code {process.returncode}")
     told = msgspec.json.decode(lines[-1], type=Outcome)
-    return msgspec.structs.replace(told, peak_bytes=watch.peak_bytes, others_share=watch.others_share)
+    seen = {"peak_bytes": watch.peak_bytes, "others_share": watch.others_share}
+    return msgspec.structs.replace(told, workers_bytes=tuple(watch.workers_bytes), **seen)
 
 
 def _wait(process: "subprocess.Popen[bytes]", task: Task) -> Watch:

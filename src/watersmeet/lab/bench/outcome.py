@@ -4,11 +4,14 @@ from typing import Literal, get_args
 
 import msgspec
 
-Contender = Literal["watersmeet", "watersmeet-rows", "spark", "spark-rocksdb", "duckdb", "duckdb-memory"]
+Contender = Literal[
+    "watersmeet", "watersmeet-rows", "watersmeet-budget", "spark", "spark-rocksdb", "duckdb", "duckdb-memory"
+]
 CONTENDERS: tuple[Contender, ...] = get_args(Contender)
 ABOUT: dict[Contender, str] = {
     "watersmeet": "our operators and the noop sink, which drops results where they are made; counted by the operators",
     "watersmeet-rows": "the same, but every result becomes a row of Spark's and reaches its noop sink; counted there",
+    "watersmeet-budget": "as the first, with less memory than it has state",
     "spark": "Spark's own joins, default in-heap store; every result reaches the noop sink and is counted there",
     "spark-rocksdb": "the same with RocksDB and state format 4",
     "duckdb": "one batch join of all rows into a table of a database file",
@@ -26,13 +29,14 @@ class Task(msgspec.Struct, frozen=True):
     data: str
     work: str
     heap: str
+    budget_bytes: int | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True):
     """What a run took and gave.
 
-    From outside come the peak of the memory of all its processes together, and the part of the machine's processors
-    that processes of others used meanwhile: the more, the less its times say.
+    From outside come the peak of the memory of all its processes together, the memory of its Python workers over time,
+    and the part of the machine's processors that processes of others used meanwhile: the more, the less its times say.
     """
 
     contender: Contender
@@ -43,6 +47,7 @@ class Outcome(msgspec.Struct, frozen=True):
     state_bytes: int = 0
     peak_bytes: int = 0
     others_share: float = 0.0
+    workers_bytes: tuple[int, ...] = ()
 
     @property
     def last_s(self) -> float:

@@ -1,12 +1,11 @@
 """Ratios against targets, and counts against each other. Absolute times are shown; the ratio is what counts."""
 
-from collections.abc import Sequence
-from itertools import zip_longest
-
 import msgspec
 
+from watersmeet.lab.bench.aligned import table
 from watersmeet.lab.bench.outcome import ABOUT, Outcome
 from watersmeet.lab.bench.units import Unit, show
+from watersmeet.lab.spill.report import SpillReport
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -86,26 +85,30 @@ class Report(msgspec.Struct, frozen=True):
     sections: tuple[Section, ...]
     versions: dict[str, str]
     quick: bool = False
+    spill: SpillReport | None = None
 
     @property
     def ok(self) -> bool:
         """Whether all targets are met and all counts right."""
-        return all(section.ok for section in self.sections)
+        return all(section.ok for section in self.sections) and (self.spill is None or self.spill.ok)
 
     def text(self) -> str:
         """A table for each suite, and the verdict."""
         parts = [line for section in self.sections for line in (*_section(section), "")]
+        parts += [self.spill.text(), ""] if self.spill else []
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         return "\n".join([*parts, f"With {versions}.", self._verdict()])
 
     def to_json(self) -> str:
         """Everything, for machines."""
-        built = {
+        built: dict[str, object] = {
             "ok": self.ok,
             "quick": self.quick,
             "versions": self.versions,
             "suites": [_built(section) for section in self.sections],
         }
+        if self.spill:
+            built["spill"] = self.spill.to_builtins()
         return msgspec.json.format(msgspec.json.encode(built), indent=2).decode()
 
     def _verdict(self) -> str:
@@ -152,21 +155,3 @@ def _built(section: Section) -> dict[str, object]:
     counts = [msgspec.to_builtins(count) | {"right": count.right} for count in section.counts]
     fields: dict[str, object] = msgspec.to_builtins(section)
     return fields | {"ok": section.ok, "comparisons": comparisons, "counts": counts}
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align columns: the first to the left, the others to the right.
-
-    >>> print(*table([["a", "ours"], ["whole run", "3 s"]]), sep="|")
-      a          ours|  whole run   3 s
-    """
-    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
-    return ["  " + _row(row, widths) for row in rows]
-
-
-def _row(row: Sequence[str], widths: Sequence[int]) -> str:
-    first, *rest = (
-        text.ljust(width) if number == 0 else text.rjust(width)
-        for number, (text, width) in enumerate(zip(row, widths, strict=True))
-    )
-    return "  ".join([first, *rest]).rstrip()

@@ -12,8 +12,9 @@ from watersmeet.lab.bench.measure import run_contender
 from watersmeet.lab.bench.outcome import Contender, Outcome, Task
 from watersmeet.lab.bench.report import Report, Section
 from watersmeet.lab.bench.suite import Size, Suite
-from watersmeet.lab.bench.suites import choose
+from watersmeet.lab.bench.suites import SPILL, choose
 from watersmeet.lab.bench.units import show
+from watersmeet.lab.spill.run import run_spill
 from watersmeet.model.errors import WatersmeetError
 
 PACKAGES = ("watersmeet", "pyspark", "pyarrow", "duckdb")
@@ -23,10 +24,11 @@ def run_bench(names: list[str], quick: bool, progress: Callable[[str], None]) ->
     """Run some suites, all where no name is given; ``quick`` takes tiny sizes, and judges only the counts."""
     suites = choose(names)
     _check_contenders(suites)
+    spill = run_spill(quick, progress) if SPILL in names else None
     sections = [_run_suite(suite, suite.quick if quick else suite.full, progress) for suite in suites]
     if quick:
         sections = [section.without_targets() for section in sections]
-    return Report(tuple(sections), _versions(), quick=quick)
+    return Report(tuple(sections), _versions(), quick=quick, spill=spill)
 
 
 def _run_suite(suite: Suite, size: Size, progress: Callable[[str], None]) -> Section:
@@ -40,7 +42,8 @@ def _run_suite(suite: Suite, size: Size, progress: Callable[[str], None]) -> Sec
 
 def _run_contender(suite: Suite, size: Size, name: Contender, folder: Path, progress: Callable[[str], None]) -> Outcome:
     progress(f"{suite.name}: {name} runs")
-    task = Task(suite.name, name, str(folder / "data"), str(folder / name), size.heap)
+    budget = suite.budget_bytes(size) if suite.budget_bytes else None
+    task = Task(suite.name, name, str(folder / "data"), str(folder / name), size.heap, budget)
     outcome = run_contender(task)
     progress(f"{suite.name}: {name} took {show(outcome.whole_s, 's')} for {outcome.results:,} results")
     return outcome

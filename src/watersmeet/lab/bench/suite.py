@@ -34,6 +34,7 @@ class Suite:
     quick: Size
     tables: Callable[[Size], Tables]
     judge: Callable[[Size, Outcomes], Judgement]
+    budget_bytes: Callable[[Size], int] | None = None
 
 
 def gain(what: str, ours: float, theirs: float, unit: Unit, at_least: float | None = None) -> Comparison:

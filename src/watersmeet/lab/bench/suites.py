@@ -1,26 +1,32 @@
 """All suites by name, in the order in which they run."""
 
-from watersmeet.lab.bench import fiveway, floor, growth, threeway
+from watersmeet.lab.bench import fiveway, floor, growth, memory, threeway
 from watersmeet.lab.bench.suite import Suite
 from watersmeet.model.errors import WatersmeetError, nearest
 
-SUITES: dict[str, Suite] = {suite.name: suite for suite in (threeway.SUITE, growth.SUITE, floor.SUITE, fiveway.SUITE)}
+SUITES: dict[str, Suite] = {
+    suite.name: suite for suite in (threeway.SUITE, growth.SUITE, floor.SUITE, fiveway.SUITE, memory.SUITE)
+}
+
+
+SPILL = "spill"
+"""The comparison of spill strategies: no suite, as nothing of it runs on Spark, and run only where it is named."""
 
 
 def choose(names: list[str]) -> list[Suite]:
     """The suites of some names, all where none is given.
 
     >>> [suite.name for suite in choose([])]
-    ['threeway', 'growth', 'floor', 'fiveway']
+    ['threeway', 'growth', 'floor', 'fiveway', 'memory']
     >>> choose(["treeway"])
     Traceback (most recent call last):
     watersmeet.model.errors.WatersmeetError: ...there is no benchmark 'treeway'...id you mean 'threeway'?...
     """
     for name in names:
-        if name not in SUITES:
+        if name not in {*SUITES, SPILL}:
             raise WatersmeetError(
                 f"there is no benchmark {name!r}",
-                why=f"the names are {', '.join(SUITES)}",
-                how=nearest(name, SUITES),
+                why=f"the names are {', '.join([*SUITES, SPILL])}",
+                how=nearest(name, [*SUITES, SPILL]),
             )
     return [suite for name, suite in SUITES.items() if not names or name in names]

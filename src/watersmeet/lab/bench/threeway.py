@@ -6,7 +6,6 @@ With ``n`` epochs a key ends up with ``n ** 3`` results, so the last epoch is by
 import numpy as np
 
 from watersmeet.lab.bench.data import Tables, keyed
-from watersmeet.lab.bench.outcome import CONTENDERS
 from watersmeet.lab.bench.pipeline import Pipeline, Step
 from watersmeet.lab.bench.suite import Judgement, Outcomes, Size, Suite, gain, same_results, share
 
@@ -43,7 +42,7 @@ SUITE = Suite(
     name="threeway",
     title=lambda size: f"three streams, {size.epochs} epochs of {size.rows:,} rows each, joined on one key",
     pipeline=Pipeline((Step("ABC", (("A.k", "B.k"), ("A.k", "C.k"))),)),
-    contenders=CONTENDERS,
+    contenders=("watersmeet", "watersmeet-rows", "spark", "spark-rocksdb", "duckdb", "duckdb-memory"),
     full=Size(epochs=6, rows=150_000, heap="8g"),
     quick=Size(epochs=2, rows=2_000, heap="1g"),
     tables=tables,

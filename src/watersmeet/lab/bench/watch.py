@@ -35,6 +35,7 @@ class Watch:
 
     root: psutil.Process
     peak_bytes: int = 0
+    workers_bytes: list[int] = field(default_factory=list)
     _weigh_at_s: float = 0.0
     _used_s: float = 0.0
     _started_s: float = field(default_factory=time.monotonic)
@@ -68,9 +69,20 @@ class Watch:
 
     def _weigh(self, processes: list[psutil.Process]) -> None:
         before = time.monotonic()
-        self.peak_bytes = max(self.peak_bytes, sum(held_bytes(process) for process in processes))
+        held = {process: held_bytes(process) for process in processes}
+        self.peak_bytes = max(self.peak_bytes, sum(held.values()))
+        workers = sum(size for process, size in held.items() if _is_worker(process))
+        if workers:
+            self.workers_bytes.append(workers)
         after = time.monotonic()
         self._weigh_at_s = after + (after - before) / WEIGHING_SHARE
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return any("pyspark.daemon" in word for word in process.cmdline())
+    except psutil.Error:
+        return False
 
 
 def held_bytes(process: psutil.Process) -> int:

@@ -1,0 +1,89 @@
+"""A policy that knows the stream to come: how much of the loss is for want of knowledge. For the lab only.
+
+It spills by the same rule as `watersmeet.adapt.spilling.adaptive`, but where that estimates, this looks:
+
+1. The run is continued on a copy of its state for H epochs of the true stream, without spills. Then again with all of
+   one operator's state spilled, for each operator. Groups of one operator never meet, so the difference in final
+   results traced to a group is exactly what would be lost if this group alone were spilled now, and the difference in
+   intermediate bytes exactly what it would have caused.
+2. Worth is what is lost, for the bytes that are live or are caused and go to groups that are usually kept.
+3. The run is done for each of `HORIZONS`, and the best is taken, in hindsight.
+
+This is no upper bound: it is greedy, one spill at a time, and ignores that spills act on each other. It is a very good
+policy whose every number is true, down to single rows that happen to arrive; no policy without that knowledge was seen
+to beat it by more than noise.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from watersmeet.adapt.spilling import Candidate, Pressure
+from watersmeet.adapt.spilling.candidates import Pool, least_worth_first
+from watersmeet.adapt.spilling.model import live_of
+from watersmeet.adapt.statistics import Floats
+from watersmeet.sim import Limits, Outcome, Simulation, Workload, simulate
+from watersmeet.sim.operator import Operator
+from watersmeet.sim.simulator import Choice, Decide
+
+HORIZONS = (3, 6, 12)
+
+
+def clairvoyant(workload: Workload, limits: Limits, horizons: Sequence[int] = HORIZONS) -> Outcome:
+    """The best run of all horizons."""
+    runs = [simulate(workload, limits, foreseeing(horizon)) for horizon in horizons]
+    return max(runs, key=lambda outcome: outcome.results)
+
+
+def foreseeing(horizon: int) -> Decide:
+    """Decide by what will happen within a horizon."""
+
+    def decide(run: Simulation, candidates: Sequence[Candidate], pressure: Pressure) -> Choice:
+        lost, caused = _consequences(run, candidates, range(pressure.epoch + 1, pressure.epoch + 1 + horizon))
+        pool = Pool.of(candidates)
+        worth = lost[pool.place, pool.group] / (pool.live_bytes + caused[pool.place, pool.group])
+        return least_worth_first(pool, worth, pressure)
+
+    return decide
+
+
+def _consequences(run: Simulation, candidates: Sequence[Candidate], epochs: range) -> tuple[Floats, Floats]:
+    """What spilling a group loses, and what it saves downstream, by level and group."""
+    future = range(epochs.start, min(epochs.stop, run.workload.epochs))
+    kept = [live_of(candidate).kept for candidate in candidates]
+    with_all = _continued(run, future, kept, None)
+    shape = (len(run.operators), run.workload.groups)
+    lost, caused = np.zeros(shape), np.zeros(shape)
+    for level in range(len(run.operators)):
+        without = _continued(run, future, kept, level)
+        lost[level] = with_all[0][level] - without[0][level]
+        caused[level] = with_all[1][level] - without[1][level]
+    return lost, caused
+
+
+def _continued(run: Simulation, epochs: range, kept: Sequence[Floats], spilled: int | None) -> tuple[Floats, Floats]:
+    """Final results, and intermediate bytes that stay, by level and group; one level may be spilled first."""
+    operators = [operator.copy() for operator in run.operators]
+    shape = (len(operators), run.workload.groups)
+    results, stored = np.zeros(shape), np.zeros(shape)
+    if spilled is not None:
+        operators[spilled].spill(np.ones(shape[1], dtype=bool))
+    for epoch in epochs:
+        completed = _step(operators, epoch)
+        staying = [
+            run.workload.result_bytes(level) * made * kept[level + 1][operators[level + 1].below_group[: len(made)]]
+            for level, made in enumerate(completed[:-1])
+        ]
+        for level in range(shape[0]) if spilled is None else [spilled]:
+            results[level] += operators[-1].traced(level, completed[-1])
+            for above in range(level, shape[0] - 1):
+                stored[level] += operators[above].traced(level, staying[above])
+    return results, stored
+
+
+def _step(operators: Sequence[Operator], epoch: int) -> list[Floats]:
+    completed: list[Floats] = []
+    for operator in operators:
+        operator.arrive(epoch, completed[-1] if completed else None)
+        completed.append(operator.join(epoch))
+    return completed
