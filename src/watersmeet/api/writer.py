@@ -17,6 +17,7 @@ from watersmeet.engine.memory import MemoryOptions
 from watersmeet.engine.run import Start, start_run
 from watersmeet.engine.session import default_sites
 from watersmeet.engine.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink
+from watersmeet.engine.switches import switches
 from watersmeet.engine.topology import Topology
 from watersmeet.engine.types import empty_frame
 from watersmeet.model.errors import OptionError, UnsupportedError
@@ -120,7 +121,7 @@ class StreamWriter:
             self.option("path", path)
         options, sink_options = parse(self._options, self._format)
         plan = self._relation.plan()
-        topology = Topology(traced(plan))
+        topology = Topology(traced(plan) if switches().trace else plan)
         session = self._flow.spark
         empty = self._relation.shape.apply(empty_frame(session, topology.row_schema()))
         self._relation.shape.refuse_aggregates(empty)

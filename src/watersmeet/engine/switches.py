@@ -9,9 +9,13 @@ from watersmeet.storage.base import Storage
 
 @dataclass(frozen=True)
 class Switches:
-    """``forget_pairs`` never joins new rows with new rows; ``wrap`` puts a storage in front of the real one."""
+    """``forget_pairs`` never joins new rows with new rows; ``wrap`` puts a storage in front of the real one.
+
+    Without ``trace`` results are not traced back to the groups they came through: for measuring what that costs.
+    """
 
     forget_pairs: bool = False
+    trace: bool = True
     wrap: Callable[[Storage], Storage] = lambda storage: storage
 
 

@@ -83,7 +83,8 @@ class Topology:
     def _operator_spec(self, operator: Operator) -> OperatorSpec:
         inputs = tuple(spec for spec in self.specs.values() if spec.operator == operator.id)
         above = [tag for tag, (_, source) in self.inputs.items() if source.operator == operator.id]
-        own = group_column(operator.id).name if above else None
+        column = group_column(operator.id)
+        own = column.name if column in operator.output else None
         below = () if above else tuple(name for spec in inputs for name in spec.traces)
         return OperatorSpec(operator.id, inputs, operator.hash_decides, above[0] if above else None, own, below)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.operators.gather import Gathered
@@ -60,36 +61,45 @@ def parts(inputs: Sequence[Sequence[Piece]], limit_bytes: int, low: int = 0, hig
 
 
 def _gathered(inputs: Sequence[Sequence[Piece]]) -> Part:
-    hashes = [np.concatenate([piece.rows.hashes for piece in pieces]) for pieces in inputs]
-    present_in = [distinct([piece.rows.hashes for piece in pieces]) for pieces in inputs]
-    keys = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), present_in)
     numbers = sorted({piece.generation for pieces in inputs for piece in pieces})
-    nearest = [np.minimum(np.searchsorted(keys, each), max(0, len(keys) - 1)) for each in hashes]
-    rows = [
-        np.flatnonzero(keys[near] == each) if len(keys) else near[:0]
-        for near, each in zip(nearest, hashes, strict=True)
-    ]
-    codes = [
-        near[chosen] * len(numbers) + _generations(pieces, numbers)[chosen]
-        for near, chosen, pieces in zip(nearest, rows, inputs, strict=True)
-    ]
-    present = distinct(codes)
-    owners = present // len(numbers)
-    kinds = np.bincount(owners, minlength=len(keys))
-    rank = np.arange(len(present)) - offsets(kinds)[owners]
-    torn = kinds > 1
-    place = np.cumsum(torn) - 1
-    shape = (int(kinds.max(initial=1)), int(np.count_nonzero(torn)))
-    gathered = []
-    for pieces, chosen, code in zip(inputs, rows, codes, strict=True):
-        kept = torn[code // len(numbers)]
-        row, kind = chosen[kept], code[kept]
-        order = np.argsort(kind, kind="stable")
-        where = rank[np.searchsorted(present, kind)] * shape[1] + place[kind // len(numbers)]
-        counts = np.bincount(where, minlength=shape[0] * shape[1]).reshape(shape)
-        batch = one_batch(pa.Table.from_batches([piece.rows.rows for piece in pieces]))
-        gathered.append(Gathered(take_rows(batch, row[order]), counts))
-    return Part(keys[torn], gathered)
+    present = [distinct([piece.rows.hashes for piece in pieces]) for pieces in inputs]
+    keys = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), present)
+    if not len(keys):
+        return Part(keys, [])
+    sides = [_Side.of(pieces, keys, numbers) for pieces in inputs]
+    kinds = distinct([side.codes for side in sides])  # a kind is a key in a generation, and so is a code
+    owners = kinds // len(numbers)
+    generations = np.bincount(owners, minlength=len(keys))
+    ranks = np.arange(len(kinds)) - offsets(generations)[owners]
+    torn = generations > 1
+    return Part(keys[torn], [side.gather(kinds, ranks, torn, len(numbers)) for side in sides])
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The rows of one input that have a key, in any order, each with the code ``key * generations + generation``."""
+
+    rows: pa.RecordBatch
+    numbers: Index
+    codes: Index
+
+    @classmethod
+    def of(cls, pieces: Sequence[Piece], keys: Hashes, numbers: Sequence[int]) -> "_Side":
+        hashes = np.concatenate([piece.rows.hashes for piece in pieces])
+        nearest = np.minimum(np.searchsorted(keys, hashes), len(keys) - 1)
+        found = np.flatnonzero(keys[nearest] == hashes)
+        codes = nearest[found] * len(numbers) + _generations(pieces, numbers)[found]
+        return cls(one_batch(pa.Table.from_batches([piece.rows.rows for piece in pieces])), found, codes)
+
+    def gather(self, kinds: Index, ranks: Index, torn: npt.NDArray[np.bool_], generations: int) -> Gathered:
+        """The rows of keys with several generations, in order."""
+        kept = torn[self.codes // generations]
+        codes, numbers = self.codes[kept], self.numbers[kept]
+        place = (np.cumsum(torn) - 1)[codes // generations]
+        shape = (int(ranks.max()) + 1, int(np.count_nonzero(torn)))
+        part = ranks[np.searchsorted(kinds, codes)]
+        counts = np.bincount(part * shape[1] + place, minlength=shape[0] * shape[1]).reshape(shape)
+        return Gathered(take_rows(self.rows, numbers[np.argsort(codes, kind="stable")]), counts)
 
 
 def _generations(pieces: Sequence[Piece], numbers: Sequence[int]) -> Index:

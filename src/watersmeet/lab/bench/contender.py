@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from watersmeet.lab.bench.data import read_streams
 from watersmeet.lab.bench.outcome import CORES, Contender, Outcome, Task
 from watersmeet.lab.bench.suites import SUITES
+from watersmeet.testing import thrown
 
 Progress = Mapping[str, Any]
 
@@ -62,6 +63,12 @@ def run_ours_as_rows(task: Task) -> Outcome:
         delivered[epoch] = seen.get["rows"]
 
     return _run_ours(task, deliver, lambda report: delivered[report["customMetrics"]["epoch"]])
+
+
+def run_ours_untraced(task: Task) -> Outcome:
+    """Our operators without tracing."""
+    with thrown(trace=False):
+        return _run_ours(task, None)
 
 
 def _run_ours(
@@ -142,7 +149,13 @@ def _outcome(
         epoch_ms=tuple(report["durationMs"]["triggerExecution"] for report in epochs),
         epoch_results=results,
         state_bytes=max((state_of(report) for report in epochs), default=0),
+        busy_ms=tuple(_busy_ms(report) for report in epochs),
     )
+
+
+def _busy_ms(report: Progress) -> float:
+    """The time of all site tasks together; Spark's own joins have none."""
+    return float(sum(site["busyMs"] for site in report.get("customMetrics", {}).get("sites", ())))
 
 
 def _our_state(report: Progress) -> int:
@@ -161,6 +174,7 @@ RUNS: dict[Contender, Callable[[Task], Outcome]] = {
     "watersmeet": run_ours,
     "watersmeet-rows": run_ours_as_rows,
     "watersmeet-budget": run_ours,
+    "watersmeet-untraced": run_ours_untraced,
     "spark": run_spark,
     "spark-rocksdb": run_spark,
     "duckdb": run_duckdb,

@@ -5,13 +5,21 @@ from typing import Literal, get_args
 import msgspec
 
 Contender = Literal[
-    "watersmeet", "watersmeet-rows", "watersmeet-budget", "spark", "spark-rocksdb", "duckdb", "duckdb-memory"
+    "watersmeet",
+    "watersmeet-rows",
+    "watersmeet-budget",
+    "watersmeet-untraced",
+    "spark",
+    "spark-rocksdb",
+    "duckdb",
+    "duckdb-memory",
 ]
 CONTENDERS: tuple[Contender, ...] = get_args(Contender)
 ABOUT: dict[Contender, str] = {
     "watersmeet": "our operators and the noop sink, which drops results where they are made; counted by the operators",
     "watersmeet-rows": "the same, but every result becomes a row of Spark's and reaches its noop sink; counted there",
     "watersmeet-budget": "as the first, with less memory than it has state",
+    "watersmeet-untraced": "as the first, without tracing results back to groups",
     "spark": "Spark's own joins, default in-heap store; every result reaches the noop sink and is counted there",
     "spark-rocksdb": "the same with RocksDB and state format 4",
     "duckdb": "one batch join of all rows into a table of a database file",
@@ -45,6 +53,7 @@ class Outcome(msgspec.Struct, frozen=True):
     epoch_ms: tuple[float, ...] = ()
     epoch_results: tuple[int, ...] = ()
     state_bytes: int = 0
+    busy_ms: tuple[float, ...] = ()
     peak_bytes: int = 0
     others_share: float = 0.0
     workers_bytes: tuple[int, ...] = ()

@@ -1,12 +1,10 @@
 """All suites by name, in the order in which they run."""
 
-from watersmeet.lab.bench import fiveway, floor, growth, memory, threeway
+from watersmeet.lab.bench import fiveway, floor, growth, memory, threeway, tracing
 from watersmeet.lab.bench.suite import Suite
 from watersmeet.model.errors import WatersmeetError, nearest
 
-SUITES: dict[str, Suite] = {
-    suite.name: suite for suite in (threeway.SUITE, growth.SUITE, floor.SUITE, fiveway.SUITE, memory.SUITE)
-}
+SUITES: dict[str, Suite] = {each.SUITE.name: each.SUITE for each in (threeway, growth, floor, fiveway, memory, tracing)}
 
 
 SPILL = "spill"
@@ -17,7 +15,7 @@ def choose(names: list[str]) -> list[Suite]:
     """The suites of some names, all where none is given.
 
     >>> [suite.name for suite in choose([])]
-    ['threeway', 'growth', 'floor', 'fiveway', 'memory']
+    ['threeway', 'growth', 'floor', 'fiveway', 'memory', 'tracing']
     >>> choose(["treeway"])
     Traceback (most recent call last):
     watersmeet.model.errors.WatersmeetError: ...there is no benchmark 'treeway'...id you mean 'threeway'?...
