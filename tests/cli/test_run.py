@@ -39,6 +39,19 @@ def test_the_example_of_orders_runs_and_its_state_can_be_looked_into(examples):
 
 
 @pytest.mark.spark
+def test_a_query_with_too_little_memory_shows_its_cleanup_and_gives_the_same_results(examples):
+    file = examples / "orders.toml"
+    file.write_text(file.read_text().replace("partitionGroups = 16", "partitionGroups = 16\nmemoryBudget = 1"))
+    lines = succeed("run", file).splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["epoch"] * 3
+    assert {line.split()[0] for line in lines[3:-1]} == {"clean"}
+    assert lines[-2].split("groups of ")[1].startswith("join2, 0 left")
+    assert len(read_json_lines(sorted((examples / "out/orders").rglob("*.json")))) == 4
+    events = succeed_json("events", examples / "out/orders-checkpoint", env=NO_JAVA)["events"]
+    assert {event["kind"] for event in events} == {"spill", "cleanup"}
+
+
+@pytest.mark.spark
 def test_ctrl_c_stops_a_query_that_never_ends_after_a_whole_epoch(examples):
     file = examples / "rates.toml"
     file.write_text(file.read_text().replace('"console"', '"noop"').replace("numRows = 3, truncate = false", ""))

@@ -27,7 +27,7 @@ ALL_EXECUTOR = [f"{point}:{epoch}" for point in WORKER_POINTS for epoch in (0, 1
 
 
 # After four epochs, version 5 is the decision to clean join1, step 5 cleans it, and step 7 cleans join2.
-QUICK_CLEANUP = [("after-sink", 5), ("after-commit", 4)]
+QUICK_CLEANUP = [("after-sink", 5)]
 ALL_CLEANUP = [(point, epoch) for point in ("cleanup-start", *DRIVER_POINTS[1:5], "cleanup-end") for epoch in (5, 7)]
 WORKER_CLEANUP = [("mid-cleanup", 5), ("mid-cleanup", 7), ("after-runs", 5), ("before-effects", 7)]
 

@@ -28,8 +28,18 @@ class OperatorEpoch(msgspec.Struct, frozen=True, rename="camel"):
     state_bytes: int
 
 
-class Epoch(msgspec.Struct, frozen=True, rename="camel"):
-    """What an epoch did, and the state after it."""
+class Cleanup(msgspec.Struct, frozen=True, rename="camel"):
+    """What a step of cleanup did: groups of an operator whose missing results were produced, and what is left."""
+
+    operator: str
+    groups: int
+    results: int
+    read_bytes: int
+    groups_left: int
+
+
+class Epoch(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What an epoch did, or a step of cleanup, and the state after it."""
 
     epoch: int
     version: int
@@ -41,6 +51,8 @@ class Epoch(msgspec.Struct, frozen=True, rename="camel"):
     operators: tuple[OperatorEpoch, ...]
     busy_ms_by_site: tuple[int, ...]
     time_ms_by_step: dict[str, int]
+    live_bytes_by_site: tuple[int, ...] = ()
+    cleanup: Cleanup | None = None
 
     @classmethod
     def of(cls, report: Mapping[str, Any]) -> Self:
@@ -51,18 +63,24 @@ class Epoch(msgspec.Struct, frozen=True, rename="camel"):
             version=metrics["version"],
             rows_in=_rows_in(metrics["operators"]),
             rows_out=metrics["rowsOut"],
-            time_ms=report["batchDuration"],
+            time_ms=report.get("batchDuration", sum(metrics["durationMs"].values())),
             state_rows=metrics["stateRows"],
             state_bytes=metrics["stateBytes"],
             operators=tuple(_operator(each) for each in metrics["operators"]),
             busy_ms_by_site=tuple(site["busyMs"] for site in metrics["sites"]),
             time_ms_by_step=metrics["durationMs"],
+            live_bytes_by_site=tuple(metrics.get("liveBytes", ())),
+            cleanup=msgspec.convert(metrics["cleanup"], Cleanup) if "cleanup" in metrics else None,
         )
 
     def line(self) -> str:
         """The epoch as a line of text."""
         moved = f"{self.rows_in:>10,} rows in {self.rows_out:>12,} results {self.time_ms / 1000:>7.2f} s"
-        return f"epoch {self.epoch:>4} {moved}   state {self.state_rows:,} rows, {size(self.state_bytes)}"
+        live = f", {size(sum(self.live_bytes_by_site))} live" if self.live_bytes_by_site else ""
+        if self.cleanup is None:
+            return f"epoch {self.epoch:>4} {moved}   state {self.state_rows:,} rows, {size(self.state_bytes)}{live}"
+        done = f"cleaned {self.cleanup.groups:,} groups of {self.cleanup.operator}, {self.cleanup.groups_left:,} left"
+        return f"clean {self.epoch:>4} {moved}   {done}{live}"
 
 
 def _rows_in(operators: Sequence[Mapping[str, Any]]) -> int:
@@ -121,15 +139,15 @@ def stop_on_signals() -> Iterator[Stop]:
 
 def follow(query: "Query", stop: Stop) -> Iterator[Epoch]:
     """Give every epoch once it has ended; stop the query when asked to, and raise what it failed with."""
-    last = -1
+    told: set[int] = set()
     running = True
     while running:
         running = query.isActive and not stop
         reports: list[Any] = [report for report in query.recentProgress if report["customMetrics"]]
         for report in reports:
-            if report["batchId"] > last:
-                last = report["batchId"]
+            if report["customMetrics"]["epoch"] not in told:
                 yield Epoch.of(report)
+        told = {report["customMetrics"]["epoch"] for report in reports}
         if running:
             time.sleep(POLL_S)
     if stop:

@@ -135,13 +135,12 @@ class Run:
         return recorded(self.loop.stepper.checkpoint.storage, self.manifest.version)
 
     def progress(self) -> list[dict[str, object]]:
-        """Spark's progress reports with our metrics in them, then those of the latest steps of cleanup."""
+        """Spark's progress reports with our metrics in them, and those of the latest steps of cleanup, in order."""
         reports = [json.loads(report.json) for report in self.query.recentProgress]
         epochs = [report | {"customMetrics": self.history.get(report["batchId"])} for report in reports]
         frame = {"id": str(self.query.id), "runId": str(self.query.runId), "name": self.query.name, "numInputRows": 0}
-        return epochs + [
-            frame | {"batchId": self.manifest.batch, "customMetrics": each} for each in self.history.cleaning
-        ]
+        cleaning = [frame | {"batchId": self.manifest.batch, "customMetrics": each} for each in self.history.cleaning]
+        return sorted(epochs + cleaning, key=lambda report: int(report["customMetrics"].get("epoch", -1)))
 
     def _watch(self) -> None:
         try:
