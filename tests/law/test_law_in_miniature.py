@@ -41,8 +41,12 @@ def disturbance(mini: Miniature, tables: dict[str, pa.Table], chance: random.Ran
         mini.attempt(tables, chance)
         mini.recover()
     if chance.random() < 0.4:
-        sites = chance.randint(1, 3)
-        mini.reroute([chance.randrange(sites) for _ in range(mini.groups)], sites)
+        move(mini, chance)
+
+
+def move(mini: Miniature, chance: random.Random) -> None:
+    sites = chance.randint(1, 3)
+    mini.reroute([chance.randrange(sites) for _ in range(mini.groups)], sites)
 
 
 STRATEGIES = ["adaptive", "global-output-with-penalty", "global-output", "local-output", "bottom-up", "lru", "random"]
@@ -66,8 +70,11 @@ def results_within_a_budget(case: Case, seed: int) -> Counter[str]:
         mini.caretaker.slice_bytes = chance.choice([1, 500, 10**6])
         got: Counter[str] = Counter()
         for tables in case.epochs:
+            attempt = flat(mini.attempt(tables, chance), case) if chance.random() < 0.2 else None
             disturbance(mini, tables, chance)
-            got += flat(mini.epoch(tables, chance), case)
+            results = flat(mini.epoch(tables, chance), case)
+            assert attempt in (None, results), "an epoch that is repeated has other results"
+            got += results
             while chance.random() < 0.4 and mini.begin_cleaning():
                 got += cleaned(mini, case, chance)
         for level in range(len(mini.plan.levels)):
@@ -78,10 +85,15 @@ def results_within_a_budget(case: Case, seed: int) -> Counter[str]:
 
 
 def cleaned(mini: Miniature, case: Case, chance: random.Random) -> Counter[str]:
-    if chance.random() < 0.2:
-        mini.attempt_cleaning(chance)
+    """A step of cleanup, perhaps cut off and repeated by another driver with another number of sites."""
+    attempt = None
+    if chance.random() < 0.3:
+        attempt = flat(mini.attempt_cleaning(chance), case)
         mini.recover()
-    return flat(mini.clean(chance), case)
+        move(mini, chance)
+    results = flat(mini.clean(chance), case)
+    assert attempt in (None, results), "a step that is repeated has other results"
+    return results
 
 
 def flat(rows: pa.Table, case: Case) -> Counter[str]:

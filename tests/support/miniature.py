@@ -91,9 +91,8 @@ class Miniature:
     def clean(self, chance: random.Random | None = None) -> pa.Table:
         """Carry out and commit the step that was decided on."""
         results = self.attempt_cleaning(chance)
-        effects = read_effects(self.storage, self.reported)
-        groups = [group for each in effects.values() for group in each.cleaned]
-        self._commit(self.caretaker.cleaned(self.manifest, groups), FinishCleaning())
+        assert self.manifest.cleaning is not None
+        self._commit(self.caretaker.cleaned(self.manifest, self.manifest.cleaning), FinishCleaning())
         for operator in self.plan.operators:
             self.memory.weigh(self.manifest, operator)
         return results

@@ -7,8 +7,9 @@
    operator. At the end operators are cleaned bottom-up, as missing results of one are rows to the next.
 3. A step cleans groups of one operator, as many as have about ``read_bytes`` to read, at least one. Between steps the
    query may go on with its input, so a step is what the sites can clean in `SLICE_TARGET_S`, going by the last one; at
-   the end there is nothing to wait for. What an operator below the root misses becomes live state of the next one, so a
-   site stops once it has given as much of it as the budget; at the end it is only stored there.
+   the end there is nothing to wait for. What an operator below the root misses becomes live state of the next one, so
+   no more is taken on than the budget is expected to hold; at the end it is only stored there. All groups of a step are
+   cleaned, however many results they turn out to have, so that a step that is repeated has the same results.
 4. A step's groups are dealt out to all sites, about the same bytes each: neighbours together at the end, where the
    order of promise no longer matters and files are best read from front to back.
 5. A cleaned group may be live again if the budget has room for it without bringing on the next spill; else it stays on
@@ -28,16 +29,18 @@ SLICE_TARGET_S = 0.5
 SLICE_FIRST_BYTES = 4 << 20
 SLICE_LEAST_BYTES = 1 << 20
 SLICE_MOST_BYTES = 256 << 20
-RESULTS_PER_READ = 8
+RESULT_BYTES = 64
+"""What an intermediate result is taken to need in the state above, before it is seen."""
+
 GATHER_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What a step may take: bytes to read in all, bytes of results at a site, bytes of rows brought together there."""
+    """What a step may take: bytes to read, results to expect, and bytes of rows brought together at a site."""
 
     read_bytes: int
-    result_bytes: int
+    results: float
     gather_bytes: int
 
 
@@ -45,11 +48,11 @@ def allowance(slice_bytes: int | None, budget_bytes: int | None, *, is_root: boo
     """What a step may take, in slices while the query runs (None: at the end).
 
     >>> allowance(4 << 20, 1 << 20, is_root=False)
-    Allowance(read_bytes=4194304, result_bytes=1048576, gather_bytes=1048576)
+    Allowance(read_bytes=4194304, results=16384.0, gather_bytes=1048576)
     """
     budget = budget_bytes or SLICE_MOST_BYTES
     read = SLICE_MOST_BYTES if slice_bytes is None else slice_bytes
-    results = read * RESULTS_PER_READ if is_root or slice_bytes is None else budget
+    results = float("inf") if is_root or slice_bytes is None else budget / RESULT_BYTES
     return Allowance(read, results, min(GATHER_BYTES, budget))
 
 
@@ -86,18 +89,24 @@ def choose(
     best = max((each for each in dirty if each.groups), key=lambda each: float(worth[each.operator].max()))
     allowed = allowances[best.operator]
     order = np.arange(len(best.groups)) if at_end else np.argsort(-worth[best.operator], kind="stable")
-    before = np.cumsum(best.read_bytes[order]) - best.read_bytes[order]
-    taken = tuple(best.groups[number] for number in order[before < allowed.read_bytes].tolist())
-    return Cleaning(best.operator, taken, allowed.result_bytes, allowed.gather_bytes, at_end)
+    fits = (_before(best.read_bytes[order]) < allowed.read_bytes) & (_before(best.promise[order]) < allowed.results)
+    taken = tuple(best.groups[number] for number in order[fits].tolist())
+    return Cleaning(best.operator, taken, allowed.gather_bytes, at_end)
+
+
+def _before(amounts: Floats) -> Floats:
+    """What comes before each item: nothing before the first, so at least one is taken."""
+    sums: Floats = np.cumsum(amounts) - amounts
+    return sums
 
 
 def deal(step: Cleaning, sizes: Mapping[int, float], sites: int) -> list[tuple[int, ...]]:
     """Groups for every site, in the order of the step.
 
     >>> sizes = {1: 20.0, 3: 30.0, 5: 10.0}
-    >>> deal(Cleaning(OperatorId("join1"), (5, 3, 1), 0, 0), sizes, 2)
+    >>> deal(Cleaning(OperatorId("join1"), (5, 3, 1), 0), sizes, 2)
     [(3,), (5, 1)]
-    >>> deal(Cleaning(OperatorId("join1"), (1, 3, 5), 0, 0, at_end=True), sizes, 2)
+    >>> deal(Cleaning(OperatorId("join1"), (1, 3, 5), 0, at_end=True), sizes, 2)
     [(1,), (3, 5)]
     """
     weights = {group: max(1.0, sizes.get(group, 0.0)) for group in step.groups}

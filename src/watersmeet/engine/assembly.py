@@ -82,7 +82,7 @@ def cleaning_order(
     slices = (part for part in manifest.operators[cleaning.operator].slices if members(part.groups) & wanted)
     found = tuple((manifest.runs[part.run], part) for part in slices)
     weights = tuple(int(sizes.get(group, 0)) for group in groups)
-    return CleaningOrder(cleaning.operator, groups, weights, found, cleaning.limit_bytes, cleaning.gather_bytes)
+    return CleaningOrder(cleaning.operator, groups, weights, found, cleaning.gather_bytes)
 
 
 def routing_keys(manifest: Manifest, keys: Sequence[int]) -> Mapping[str, tuple[int, ...]]:

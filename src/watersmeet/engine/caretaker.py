@@ -16,7 +16,7 @@ from watersmeet.model.plan import Operator
 from watersmeet.state.changes import Change, CleanGroups, apply_all
 from watersmeet.state.events import Event
 from watersmeet.state.groups import members, to_ranges
-from watersmeet.state.manifest import Cleaning, Manifest
+from watersmeet.state.manifest import Cleaning, Manifest, Tier
 
 
 @dataclass
@@ -40,17 +40,15 @@ class Caretaker:
         allowed = {o.id: cleaning.allowance(piece, budget, is_root=o.id == root) for o in operators}
         return cleaning.choose(dirty, allowed, at_end=at_end)
 
-    def cleaned(self, manifest: Manifest, groups: Sequence[int]) -> list[Change]:
+    def cleaned(self, manifest: Manifest, step: Cleaning) -> list[Change]:
         """What becomes of groups that were cleaned: live again as far as there is room, else closed.
 
         At the end they stay closed, so that an operator that is done holds no memory while those above are cleaned.
         """
-        if manifest.cleaning is None or not groups:
-            return []
-        operator = manifest.cleaning.operator
-        returning = frozenset[int]() if manifest.cleaning.at_end else self._returning(manifest, operator, groups)
-        tiers = (("memory", returning), ("disk", frozenset(groups) - returning))
-        return [CleanGroups(operator, to_ranges(some), tier) for tier, some in tiers if some]  # type: ignore[arg-type]
+        returning = frozenset[int]() if step.at_end else self._returning(manifest, step.operator, step.groups)
+        tiers: tuple[tuple[Tier, frozenset[int]], ...]
+        tiers = (("memory", returning), ("disk", frozenset(step.groups) - returning))
+        return [CleanGroups(step.operator, to_ranges(some), tier) for tier, some in tiers if some]
 
     def revived(self, manifest: Manifest) -> list[Change]:
         """Let groups that are closed and complete be live again as far as there is room, the most productive first."""
@@ -66,17 +64,17 @@ class Caretaker:
                 changes.append(CleanGroups(operator.id, to_ranges(returning), "memory"))
         return changes
 
-    def event(self, manifest: Manifest, step: Cleaning, groups: Sequence[int], effects: Sequence[Effects]) -> Event:
+    def event(self, manifest: Manifest, step: Cleaning, effects: Sequence[Effects]) -> Event:
         """What a step of cleanup did, for the record."""
         missing = len(manifest.spilled(step.operator))
         return {
             "epoch": manifest.version,
             "kind": "cleanup",
-            "reason": f"results of {len(groups)} spilled groups of {step.operator} were missing",
+            "reason": f"results of {len(step.groups)} spilled groups of {step.operator} were missing",
             "before": {"groups": missing},
-            "after": {"groups": missing - len(groups)},
+            "after": {"groups": missing - len(step.groups)},
             "operator": step.operator,
-            "groups": sorted(groups),
+            "groups": sorted(step.groups),
             "bytes": sum(each.cleaned_bytes for each in effects),
             "results": sum(each.cleaned_results for each in effects),
         }

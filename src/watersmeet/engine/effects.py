@@ -24,8 +24,7 @@ FOLDER = "effects"
 class Effects(msgspec.Struct, frozen=True):
     """Changes to the manifest, what they cost, and what was counted (`watersmeet.engine.tally`).
 
-    Times are in milliseconds. ``sizes`` are the bytes of the groups of each new run, in order; ``cleaned`` are the
-    groups of which all missing results were given.
+    Times are in milliseconds. ``sizes`` are the bytes of the groups of each new run, in order.
     """
 
     level: int
@@ -42,7 +41,6 @@ class Effects(msgspec.Struct, frozen=True):
     local: dict[OperatorId, tuple[int, ...]] = {}
     traced: dict[OperatorId, tuple[int, ...]] = {}
     inter_bytes: dict[OperatorId, tuple[int, ...]] = {}
-    cleaned: tuple[int, ...] = ()
     cleaned_results: int = 0
     cleaned_bytes: int = 0
 

@@ -140,9 +140,8 @@ class EpochLoop:
         rows, levels = stepper.missing_rows(self._session, stepper.memory.group_bytes(self.manifest, cleaning.operator))
         clock.lap("plan")
         effects = stepper.run(rows, levels, clock)
-        groups = [group for each in effects for group in each.cleaned]
-        stepper.events.append(self.caretaker.event(self.manifest, cleaning, groups, effects))
-        stepper.commit(effects, self.caretaker.cleaned(self.manifest, groups), FinishCleaning(), clock)
+        stepper.events.append(self.caretaker.event(self.manifest, cleaning, effects))
+        stepper.commit(effects, self.caretaker.cleaned(self.manifest, cleaning), FinishCleaning(), clock)
         if stepper.memory.is_limited:
             stepper.memory.weigh(self.manifest, stepper.memory.plan.operator(cleaning.operator))
         self.last_was_cleaning = True
@@ -164,7 +163,7 @@ class EpochLoop:
         """What a step of cleanup did, and what is left to do."""
         return {
             "operator": cleaning.operator,
-            "groups": sum(len(each.cleaned) for each in effects),
+            "groups": len(cleaning.groups),
             "results": sum(each.cleaned_results for each in effects),
             "readBytes": sum(each.cleaned_bytes for each in effects),
             "groupsLeft": self.missing_groups(),

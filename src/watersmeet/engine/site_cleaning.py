@@ -6,12 +6,11 @@ go to the sink or, from an operator below, up to the next one as new rows.
 1. Groups are taken in blocks that hold at most ``gather_bytes``; a larger group is a block of its own.
 2. A block's rows are copied out of every run that has some, and the run is unmapped at once: mapped files count as
    memory by whole pages and their neighbours, which for many small ranges of many runs is most of the state.
-3. The block is joined across generations. Between blocks the step ends early if its results exceed its limit, so that
-   what flows up stays bounded; the groups not reached are left for a later step.
+3. The block is joined across generations.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,26 +25,19 @@ from watersmeet.storage.base import Storage
 
 @dataclass
 class SiteCleaning:
-    """Cleans the groups of one order; ``cleaned`` are those that are done."""
+    """Cleans the groups of one order."""
 
     storage: Storage
     groups: int
     order: CleaningOrder
     operator: OperatorSpec
-    cleaned: list[int] = field(default_factory=list)
     read_bytes: int = 0
 
     def results(self, join: Join) -> Iterator[Joined]:
-        """The missing results of the groups in order, until they are too many."""
-        given_bytes = 0
+        """The missing results of the groups, block by block."""
         for start, stop in cut(np.array(self.order.sizes, dtype=np.int64), self.order.gather_bytes):
             block = self.order.groups[start:stop]
-            for joined in join.missing(self._pieces(frozenset(block)), self.order.gather_bytes):
-                given_bytes += sum(part.nbytes for part in joined.parts)
-                yield joined
-            self.cleaned += block
-            if given_bytes > self.order.limit_bytes:
-                return
+            yield from join.missing(self._pieces(frozenset(block)), self.order.gather_bytes)
 
     def _pieces(self, block: frozenset[int]) -> list[list[Piece]]:
         """For every input the rows of a block, by generation."""

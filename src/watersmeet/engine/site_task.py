@@ -198,7 +198,6 @@ class SiteTask:
             local=_tuples(self._tally.local),
             traced=_tuples(self._tally.traced),
             inter_bytes=_tuples(self._tally.inter_bytes),
-            cleaned=tuple(self._cleaning.cleaned) if self._cleaning else (),
             cleaned_results=self._cleaned_results,
             cleaned_bytes=self._cleaning.read_bytes if self._cleaning else 0,
         )

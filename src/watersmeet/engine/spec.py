@@ -56,7 +56,7 @@ class MergeOrder:
 
 @dataclass(frozen=True)
 class CleaningOrder:
-    """Groups of an operator to clean, in this order, with all their slices; results beyond a limit end the work.
+    """Groups of an operator to clean, in this order, with all their slices.
 
     ``sizes`` are the bytes of the groups.
     """
@@ -65,7 +65,6 @@ class CleaningOrder:
     groups: tuple[int, ...]
     sizes: tuple[int, ...]
     slices: tuple[tuple[RunFile, Slice], ...]
-    limit_bytes: int
     gather_bytes: int
 
 

@@ -62,7 +62,7 @@ class OperatorState(msgspec.Struct, frozen=True):
 
 
 class Cleaning(msgspec.Struct, frozen=True):
-    """What the next step cleans: groups of one operator in this order, until their results exceed ``limit_bytes``.
+    """What the next step cleans: groups of one operator.
 
     It is part of the manifest so that the step is the same when it is repeated after a crash. At most ``gather_bytes``
     of rows are brought together at a time. At the end of all input, the operator above only stores what it is given,
@@ -71,7 +71,6 @@ class Cleaning(msgspec.Struct, frozen=True):
 
     operator: OperatorId
     groups: tuple[int, ...]
-    limit_bytes: int
     gather_bytes: int
     at_end: bool = False
 
