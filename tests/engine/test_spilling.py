@@ -162,3 +162,37 @@ def test_a_checkpoint_with_spilled_groups_can_go_on_without_a_budget(files):
     query = files.start(now=True, memoryBudget="1g")
     assert query.awaitTermination(120)
     assert files.difference() is None
+
+
+def test_an_operator_of_whose_first_input_nothing_is_kept_hands_up_its_results(spark):
+    flow, keys = wm.Flow(spark), pa.table({"k": [1, 2], "j": [3, 3], "id": [10, 20]})
+    a, b, c = (flow.stream(name, wm.testing.replay(spark, [keys])) for name in "ABC")
+    rows = a.join(b, on="A.k = B.k").join(c, on="B.j = C.j").select("B.id AS b", "C.id AS c")
+    query = rows.writeStream.format("memory").queryName("kept").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert sorted(map(tuple, spark.table("kept").collect())) == [(10, 10), (10, 20), (20, 10), (20, 20)]
+
+
+def test_nothing_is_cleaned_after_a_step_that_failed(files):
+    for _ in range(3):
+        files.arrive()
+    query = files.start(cleanup="end")
+    query.processAllAvailable()
+    keep = files._keep  # noqa: SLF001
+
+    def fail(rows, epoch):
+        keep(rows, epoch)
+        raise OSError("the sink is gone")
+
+    query.stop()
+    files._keep = fail  # noqa: SLF001
+    files.arrive()
+    query = files.start(cleanup="end")
+    with pytest.raises(Exception, match="the sink is gone"):
+        query.cleanup()
+    with pytest.raises(Exception, match="the sink is gone"):
+        query.awaitTermination()
+    files._keep = keep  # noqa: SLF001
+    query = files.start(now=True)
+    assert query.awaitTermination(120)
+    assert files.difference() is None

@@ -3,6 +3,7 @@
 import random
 import tempfile
 from collections import Counter
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from tests.support.draws import Case, cases
 from tests.support.miniature import Miniature
 from tests.support.oracle import difference, joined, multiset
 
-from watersmeet.adapt import merging
+from watersmeet.adapt import cleaning, merging
 from watersmeet.engine.memory import MemoryOptions
 from watersmeet.planning import plan
 
@@ -42,6 +43,11 @@ def disturbance(mini: Miniature, tables: dict[str, pa.Table], chance: random.Ran
         mini.recover()
     if chance.random() < 0.4:
         move(mini, chance)
+
+
+def change_budget(mini: Miniature, chance: random.Random) -> None:
+    """The next driver may have another budget, or none; it reads what this one has spilled."""
+    mini.options = replace(mini.options, budget_bytes=chance.choice([None, 1, 100, 1000, 10**6]))
 
 
 def move(mini: Miniature, chance: random.Random) -> None:
@@ -77,6 +83,9 @@ def results_within_a_budget(case: Case, seed: int) -> Counter[str]:
             got += results
             while chance.random() < 0.4 and mini.begin_cleaning():
                 got += cleaned(mini, case, chance)
+        if chance.random() < 0.5:
+            change_budget(mini, chance)
+            mini.recover()
         for level in range(len(mini.plan.levels)):
             while mini.begin_cleaning(level, at_end=chance.random() < 0.7):
                 got += cleaned(mini, case, chance)
@@ -89,6 +98,7 @@ def cleaned(mini: Miniature, case: Case, chance: random.Random) -> Counter[str]:
     attempt = None
     if chance.random() < 0.3:
         attempt = flat(mini.attempt_cleaning(chance), case)
+        change_budget(mini, chance)
         mini.recover()
         move(mini, chance)
     results = flat(mini.clean(chance), case)
@@ -128,11 +138,12 @@ def test_moves_merges_repeated_tasks_and_crashes_change_no_result(case: Case, se
 
 
 @given(case=cases(), seed=st.integers(0, 2**32))
-@LAW
+@settings(LAW, max_examples=250)
 def test_spills_and_cleanups_within_any_budget_change_no_result(case: Case, seed: int) -> None:
     note(f"on {case.conditions}, seed {seed}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merging, "FAN_IN", 2)
+        patch.setattr(cleaning, "GATHER_LEAST_BYTES", random.Random(seed).choice([200, *[1 << 16] * 4]))
         got, expected = results_within_a_budget(case, seed), joined(case.streams, case.conditions)
         assert got == expected, difference(got, expected)
 

@@ -33,6 +33,7 @@ RESULT_BYTES = 64
 """What an intermediate result is taken to need in the state above, before it is seen."""
 
 GATHER_BYTES = 32 << 20
+GATHER_LEAST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def allowance(slice_bytes: int | None, budget_bytes: int | None, *, is_root: boo
     budget = budget_bytes or SLICE_MOST_BYTES
     read = SLICE_MOST_BYTES if slice_bytes is None else slice_bytes
     results = float("inf") if is_root or slice_bytes is None else budget / RESULT_BYTES
-    return Allowance(read, results, min(GATHER_BYTES, budget))
+    return Allowance(read, results, max(GATHER_LEAST_BYTES, min(GATHER_BYTES, budget)))
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ from typing import Literal, get_args
 
 import msgspec
 
+from watersmeet.adapt.spilling import DEFAULT_STRATEGY, STRATEGIES
 from watersmeet.model.errors import OptionError, nearest
 from watersmeet.state.groups import MAX_GROUPS
 
-SpillStrategy = Literal[
-    "adaptive", "global-output-with-penalty", "global-output", "local-output", "bottom-up", "lru", "random"
-]
 CleanupMoment = Literal["idle", "end"]
 DEFAULT_GROUPS = 300
 MAX_SITES = 4096
@@ -49,7 +47,7 @@ class Options(msgspec.Struct, frozen=True):
 
     checkpoint_location: str | None = None
     memory_budget_bytes: int | None = None
-    spill_strategy: SpillStrategy = "adaptive"
+    spill_strategy: str = DEFAULT_STRATEGY
     spill_fraction: float = 0.3
     spill_seed: int = 0
     inactive_epochs: int | None = None
@@ -113,11 +111,11 @@ def _fraction(name: str, value: object) -> float:
     return number
 
 
-def _whole(most: int, example: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _whole(most: int, example: str, least: int = 1):  # type: ignore[no-untyped-def]  # noqa: ANN202
     def read(name: str, value: object) -> int:
         text = _text(value).strip()
-        if not text.isdigit() or not 1 <= int(text) <= most:
-            raise _bad(name, value, f"a whole number from 1 to {most}", example)
+        if not text.isdigit() or not least <= int(text) <= most:
+            raise _bad(name, value, f"a whole number from {least} to {most}", example)
         return int(text)
 
     return read
@@ -125,11 +123,11 @@ def _whole(most: int, example: str):  # type: ignore[no-untyped-def]  # noqa: AN
 
 def _strategy(name: str, value: object) -> str:
     text = _text(value).strip().lower()
-    if text not in get_args(SpillStrategy):
+    if text not in STRATEGIES:
         raise OptionError(
             f"{name} is {value!r}",
             why="there is no such strategy",
-            how=f"{nearest(text, get_args(SpillStrategy))} (known: {', '.join(get_args(SpillStrategy))})",
+            how=f"{nearest(text, STRATEGIES)} (known: {', '.join(STRATEGIES)})",
         )
     return text
 
@@ -161,7 +159,7 @@ _OURS = {
     "memoryBudget": ("memory_budget_bytes", _bytes),
     "spillStrategy": ("spill_strategy", _strategy),
     "spillFraction": ("spill_fraction", _fraction),
-    "spillSeed": ("spill_seed", _whole(1 << 31, "1")),
+    "spillSeed": ("spill_seed", _whole(1 << 31, "1", least=0)),
     "inactiveEpochs": ("inactive_epochs", _whole(1 << 31, "20")),
     "cleanup": ("cleanup", _moment),
     "partitionGroups": ("partition_groups", _whole(MAX_GROUPS, "300")),

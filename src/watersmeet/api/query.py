@@ -87,6 +87,9 @@ class Query:
         if self._run.query.isActive:
             self.processAllAvailable()
         self._run.cleanup()
+        failure = self._run.failure()
+        if failure is not None:
+            raise failure
 
     def explain(self) -> None:
         """Print the plan: operators, keys, groups and sites."""

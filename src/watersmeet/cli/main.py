@@ -8,6 +8,7 @@ import typer
 from watersmeet.cli.bench import bench
 from watersmeet.cli.demo.command import demo
 from watersmeet.cli.events import events
+from watersmeet.cli.reproduce import reproduce
 from watersmeet.cli.run import run
 from watersmeet.cli.state import state
 
@@ -19,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, run, state, events, bench):
+for command in (demo, run, reproduce, state, events, bench):
     app.command()(command)
 
 

@@ -25,11 +25,13 @@ from watersmeet.engine.effects import Effects
 from watersmeet.engine.progress import History, epoch_metrics
 from watersmeet.engine.session import copy_session
 from watersmeet.engine.step import Clock, Stepper
-from watersmeet.model.errors import CheckpointCorruptError, WatersmeetError, recognise
+from watersmeet.model.errors import CheckpointCorruptError, StoppedError, WatersmeetError, recognise
 from watersmeet.model.ids import BatchId
 from watersmeet.model.plan import Operator
 from watersmeet.state.changes import BeginCleaning, FinishBatch, FinishCleaning, apply, apply_all
 from watersmeet.state.manifest import Cleaning, Manifest
+
+CLOSE_PATIENCE_S = 600.0
 
 
 @dataclass
@@ -42,8 +44,10 @@ class EpochLoop:
     error: WatersmeetError | None = None
     last_end_s: float = field(default_factory=time.monotonic)
     last_was_cleaning: bool = False
+    stopping: threading.Event = field(default_factory=threading.Event)
     _session: SparkSession | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
+    _is_broken: bool = False
 
     @property
     def manifest(self) -> Manifest:
@@ -66,6 +70,8 @@ class EpochLoop:
         """
         with self._taking_turns():
             cleaning = self.manifest.cleaning
+            if self.stopping.is_set():
+                return False
             if cleaning is None:
                 cleaning = self.caretaker.next_step(self.manifest, operators, closed_by, at_end=at_end)
                 if cleaning is None:
@@ -77,33 +83,46 @@ class EpochLoop:
     def revive(self) -> None:
         """At the end, leave as much of the state live for the next run as the budget has room for."""
         with self._taking_turns():
+            if self.manifest.cleaning is not None or self.stopping.is_set():
+                return
             changes = self.caretaker.revived(self.manifest)
             if changes:
                 self.stepper.save(apply_all(self.manifest, [*changes, FinishCleaning()]))
+                self.stepper.memory.begin(self.manifest)
 
     def may_clean(self) -> bool:
         """Whether no batch was begun that has to come first."""
-        checkpoint = self.stepper.checkpoint
-        return not self.stepper.is_first or planned_batch(checkpoint.location) <= self.manifest.batch
+        return not self.stepper.is_first or self.has_all_batches()
+
+    def has_all_batches(self) -> bool:
+        """Whether all batches that Spark has planned are part of the state."""
+        return planned_batch(self.stepper.checkpoint.location) <= self.manifest.batch
 
     def missing_groups(self) -> int:
         """How many groups have results missing."""
         return self.caretaker.missing_groups(self.manifest)
 
     def close(self) -> None:
-        """Release what the run holds on to."""
-        self.stepper.close()
+        """Release what the run holds on to, once no step is under way any more."""
+        finished = self._turn.acquire(timeout=CLOSE_PATIENCE_S)
+        try:
+            self._is_broken = True  # whoever still waits for a turn comes too late
+            self.stepper.close()
+        finally:
+            if finished:
+                self._turn.release()
 
     @contextmanager
     def _taking_turns(self) -> Iterator[None]:
+        """One step at a time; none after one that failed, for the sink may have what was never committed."""
         with self._turn:
+            if self._is_broken:
+                raise _over()
             try:
                 yield
-            except WatersmeetError as error:
-                self.error = error
-                raise
             except Exception as error:
-                self.error = recognise(str(error))
+                self._is_broken = True
+                self.error = error if isinstance(error, WatersmeetError) else recognise(str(error))
                 raise
             finally:
                 self.last_end_s = time.monotonic()
@@ -168,3 +187,11 @@ class EpochLoop:
             "readBytes": sum(each.cleaned_bytes for each in effects),
             "groupsLeft": self.missing_groups(),
         }
+
+
+def _over() -> StoppedError:
+    return StoppedError(
+        "this run of the query is over",
+        why="it was stopped, or a step of it failed, and what that step gave to the sink must be repeated first",
+        how="start the query again on the same checkpointLocation",
+    )

@@ -37,8 +37,8 @@ class Governor:
     def decide(self, manifest: Manifest) -> tuple[list[Change], list[Event]]:
         """What must leave memory before the next epoch, given the manifest with all this epoch brought."""
         budget = self.memory.options.budget_bytes
-        if budget is None:
-            return [], []
+        if budget is None or (manifest.cleaning is not None and manifest.cleaning.at_end):
+            return [], []  # at the end nothing becomes live, and what is stored is a generation of this very version
         self.memory.ledger.keep(manifest)
         live = {name: self.memory.ledger.live(manifest, name) for name in manifest.operators}
         spills: list[SpillGroups] = []
@@ -64,7 +64,7 @@ class Governor:
             for o in plan.operators
         ]
         pressure = Pressure(
-            budget, total, need, manifest.version, options.seed, inactive_epochs=options.inactive_epochs
+            budget, total, need, manifest.batch + 1, options.seed, inactive_epochs=options.inactive_epochs
         )
         chosen = choose(options.strategy, candidates, pressure)
         return {name: groups for name, groups in chosen.items() if groups}

@@ -75,10 +75,16 @@ class Memory:
                 arrived = self._arrived(operator, effects)
                 outputs = [counted.astype(np.float64) for counted in (local, traced, inter)]
                 seen = Observation(arrived.sum(axis=0), outputs[0], outputs[1], outputs[2], arrived)
-                self.statistics[operator.id] = self.statistics[operator.id].after(seen, manifest.version)
+                self.statistics[operator.id] = self._learnt(manifest, self.statistics[operator.id], seen)
         if self.is_limited:
             self._note_sizes(effects)
         return changes
+
+    def _learnt(self, manifest: Manifest, known: Statistics, seen: Observation) -> Statistics:
+        """One epoch later; a step of cleanup is none, and only brings rows."""
+        if manifest.cleaning is None or seen.arrived_by_input is None:
+            return known.after(seen, manifest.batch + 1)
+        return replace(known, live_by_input=known.live_by_input + seen.arrived_by_input)
 
     def forget(self, spills: Iterable[SpillGroups]) -> None:
         """Begin the statistics of spilled groups anew."""

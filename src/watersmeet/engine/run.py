@@ -30,7 +30,7 @@ from watersmeet.engine.step import Stepper
 from watersmeet.engine.switches import switches
 from watersmeet.engine.topology import Topology
 from watersmeet.engine.upkeep import Upkeep
-from watersmeet.model.errors import CheckpointCorruptError, recognise
+from watersmeet.model.errors import CheckpointCorruptError, StoppedError, recognise
 from watersmeet.model.ids import EpochId
 from watersmeet.state.changes import apply_all
 from watersmeet.state.events import Event, recorded
@@ -111,14 +111,20 @@ class Run:
 
     def stop(self) -> None:
         """Stop after the step that is under way."""
-        self._upkeep.stopping.set()
+        self.loop.stopping.set()
         self.query.stop()
 
     def cleanup(self) -> None:
         """Produce all results that are missing now."""
         if self.start.ends_by_itself:  # it cleans up by itself, too
             self._ended.wait()
-        self._upkeep.on_demand()
+        try:
+            self._upkeep.on_demand()
+        except StoppedError as error:
+            raise self.failure() or error from error
+        except Exception as error:
+            self._failed(error)
+            raise (self.failure() or error) from error
 
     def state(self) -> pa.Table:
         """The state of the last committed version; while it is read, newer ones may make it garbage."""

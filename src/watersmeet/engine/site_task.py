@@ -92,9 +92,13 @@ class SiteTask:
     def _forget_dead_runs(self) -> None:
         """Let go of runs that no site of this level has any more, so that their disk space can be freed."""
         operators = {operator.id for operator in self._spec.operators}
+        cleaning = {run.path for each in self._spec.sites.values() if each.cleaning for run, _ in each.cleaning.slices}
+        forget_runs(self._spec.storage, operators, self._live_paths | cleaning, self._spec.epoch)
+
+    @cached_property
+    def _live_paths(self) -> frozenset[str]:
         sites = self._spec.sites.values()
-        live = {run.path for each in sites for pairs in each.live.values() for run, _ in pairs}
-        forget_runs(self._spec.storage, operators, live, self._spec.epoch)
+        return frozenset(run.path for each in sites for pairs in each.live.values() for run, _ in pairs)
 
     @cached_property
     def _slice(self) -> SiteSlice:
@@ -138,6 +142,7 @@ class SiteTask:
         for joined in self._cleaning.results(join):
             yield from self._give(operator, joined)
             self._reach("mid-cleanup")
+        self._spec.storage.forget({run.path for run, _ in order.slices} - self._live_paths)
         self._cleaned_results = int(join.output.by_group.sum())
         self._tally.rows_out[operator.id] = self._tally.rows_out.get(operator.id, 0) + self._cleaned_results
 

@@ -115,7 +115,6 @@ class Stepper:
         self.events += events
         self.save(apply_all(after, [*spills, finish_with]))
         clock.lap("commit")
-        self.collector.committed(self.manifest)
         clear_effects(self.checkpoint.storage, EpochId(self.manifest.version))
         clock.lap("collect")
 
@@ -127,6 +126,7 @@ class Stepper:
         self.checkpoint.store.commit(manifest)
         self.checkpoint.manifest = manifest
         self.reach("after-commit", -1)
+        self.collector.committed(manifest)
 
     def check_owner(self) -> None:
         """Stop before the sink is touched if another driver has gone on with the checkpoint."""

@@ -7,7 +7,7 @@ runs, steps are small, so that no batch waits long; and they are taken only when
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -27,15 +27,15 @@ class Upkeep:
     loop: EpochLoop
     query: StreamingQuery
     ended: threading.Event
-    stopping: threading.Event = field(default_factory=threading.Event)
 
     def at_end(self) -> None:
         """All that is missing, bottom-up; then leave as much of the state live for the next run as there is room."""
+        if not self.loop.has_all_batches():  # Spark was told to stop, and not through us
+            return
         for operators in self.plan.levels:
-            while not self.stopping.is_set() and self.loop.clean(operators, at_end=True):
+            while self.loop.clean(operators, at_end=True):
                 pass
-        if not self.stopping.is_set():
-            self.loop.revive()
+        self.loop.revive()
 
     def on_demand(self) -> None:
         """All that is missing now, bottom-up, while the query goes on."""
@@ -52,7 +52,7 @@ class Upkeep:
 
     def when_idle(self, failed: Callable[[Exception], None]) -> None:
         """Clean whenever no input comes, until the query ends; ``failed`` is told what a step failed with."""
-        while not (self.ended.wait(LOOK_EVERY_S) or self.stopping.is_set()):
+        while not (self.ended.wait(LOOK_EVERY_S) or self.loop.stopping.is_set()):
             try:
                 while self._is_idle() and self.loop.clean(self.plan.operators):
                     pass
@@ -62,13 +62,13 @@ class Upkeep:
 
     def _is_idle(self) -> bool:
         rested = time.monotonic() - self.loop.last_end_s >= IDLE_AFTER_S or self.loop.last_was_cleaning
-        if self.stopping.is_set() or self.ended.is_set() or not rested:
+        if self.loop.stopping.is_set() or self.ended.is_set() or not rested:
             return False
         status = self.query.status
         return not status["isTriggerActive"] and not status["isDataAvailable"] and self.loop.may_clean()
 
     def _refuse_stopped(self) -> None:
-        if self.ended.is_set() or self.stopping.is_set():
+        if self.ended.is_set() or self.loop.stopping.is_set():
             raise StoppedError(
                 "the query was stopped before its cleanup was complete",
                 why="results are still missing",

@@ -39,7 +39,10 @@ class Output:
 
 def with_groups(rows: pa.RecordBatch, name: str, groups: Counts) -> pa.RecordBatch:
     """Rows with the group of each, in the bits of a 16-bit integer: Spark has no unsigned ones."""
-    return rows.append_column(name, pa.array(groups.astype(np.uint16).view(np.int16)))
+    column = pa.array(groups.astype(np.uint16).view(np.int16))
+    if not rows.num_columns:  # an input of which nothing is kept: Arrow does not know how many rows it has
+        return pa.RecordBatch.from_arrays([column], names=[name])
+    return rows.append_column(name, column)
 
 
 def groups_in(rows: pa.RecordBatch, name: str) -> Counts:

@@ -70,7 +70,7 @@ def to_ranges(groups: Iterable[int]) -> Ranges:
     return tuple(ranges)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 10)
 def members(ranges: Ranges) -> frozenset[int]:
     """The groups of half-open ranges.
 

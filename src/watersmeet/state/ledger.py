@@ -14,7 +14,7 @@ from watersmeet.model.ids import OperatorId, RunId
 from watersmeet.state.groups import members
 from watersmeet.state.manifest import Manifest, RunFile, Slice
 from watersmeet.state.rows import bytes_by_group
-from watersmeet.state.runs import open_run
+from watersmeet.state.runs import open_run, release_run
 from watersmeet.storage.base import Storage
 
 Bytes = npt.NDArray[np.float64]
@@ -59,6 +59,7 @@ class Ledger:
         if run.id not in self._sizes:
             _, measured = bytes_by_group(open_run(self.storage, run), self.groups)
             self._sizes[run.id] = measured.astype(np.float64)
+            release_run(self.storage, run)
         sizes = self._sizes[run.id]
         if part.groups == run.groups:
             return sizes

@@ -89,13 +89,15 @@ def verify_run(storage: Storage, run: RunFile) -> None:
     _check_content(storage, run)
 
 
-def _map(storage: Storage, run: RunFile) -> SortedRows:
+def _map(storage: Storage, run: RunFile, *, again: bool = True) -> SortedRows:
     name = (storage.url, run.path)
     try:
         if name not in _checked:
             _check_content(storage, run)
         buffer = pa.memory_map(str(storage.local(run.path))).read_buffer()
     except FileNotFoundError as error:
+        if again:  # another task on this host may just have dropped its copy
+            return _map(storage, run, again=False)
         raise _corrupt(storage, run, "it is missing") from error
     batch = pa.ipc.open_file(buffer).get_batch(0)
     hashes = batch.column(0).to_numpy()

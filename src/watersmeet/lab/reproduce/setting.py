@@ -1,0 +1,67 @@
+"""What an experiment is made on: streams, a query over them, sites, sizes and a budget.
+
+A setting is a value, so runs of the same setting are made once however many experiments ask for them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from watersmeet.api.relation import Relation
+
+Streams = dict[str, list[pa.Table]]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much data: ``rows`` of each stream in an epoch; a value comes back after ``tuple_range`` of them."""
+
+    epochs: int
+    rows: int
+    tuple_range: int
+    groups: int = 300
+
+
+class Setting(Protocol):
+    """One kind of data and query."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def sites(self) -> int:
+        """The machines of the paper."""
+
+    @property
+    def minutes(self) -> float:
+        """How long the paper's run lasted: the span of the x axis."""
+
+    def size(self, *, quick: bool) -> Size:
+        """How much data to make."""
+
+    def budget_bytes(self, *, quick: bool) -> int:
+        """The threshold of each site, scaled so that spills are about as many as in the paper."""
+
+    def streams(self, size: Size) -> Streams:
+        """Make the data: for each stream a table for every epoch."""
+
+    def relation(self, spark: SparkSession, frames: Mapping[str, DataFrame]) -> Relation:
+        """The query; every result names the row of each stream that it was made of."""
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """How memory is kept to its budget. Without a strategy there is no limit."""
+
+    strategy: str | None = None
+    fraction: float = 0.3
+
+    def __str__(self) -> str:
+        return f"{self.strategy}, {self.fraction:.0%} at a time" if self.strategy else "unlimited"
+
+
+UNLIMITED = Treatment()
