@@ -17,7 +17,7 @@ from watersmeet.adapt import cleaning, merging
 from watersmeet.engine.memory import MemoryOptions
 from watersmeet.planning import plan
 
-LAW = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+LAW = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
 
 def results_of(case: Case, seed: int, *, disturb: bool, forget_pairs: bool = False) -> Counter[str]:
@@ -138,7 +138,7 @@ def test_moves_merges_repeated_tasks_and_crashes_change_no_result(case: Case, se
 
 
 @given(case=cases(), seed=st.integers(0, 2**32))
-@settings(LAW, max_examples=250)
+@LAW
 def test_spills_and_cleanups_within_any_budget_change_no_result(case: Case, seed: int) -> None:
     note(f"on {case.conditions}, seed {seed}")
     with pytest.MonkeyPatch.context() as patch:

@@ -120,7 +120,7 @@ def across(generations):
 
 
 @given(generations=epochs(), collide=st.booleans(), split=st.sampled_from([1, 100, 1 << 30]))
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1000, deadline=None)
 def test_cleanup_gives_every_result_across_generations_once(generations, collide, split):
     assert missing(generations, collide=collide, split=split) == across(generations)
 

@@ -128,6 +128,7 @@ class Miniature:
             self.driver,
             forget_pairs=self.forget_pairs,
             round_bytes=self.round_bytes,
+            weighs=self.options.budget_bytes is not None,
         )
 
     def _no_rows(self, spec: LevelSpec) -> pa.Table:

@@ -26,6 +26,7 @@ class Assembly:
     crash: CrashPlan | None = None
     forget_pairs: bool = False
     round_bytes: int = ROUND_LIMIT_BYTES
+    weighs: bool = False
 
     def levels(self, manifest: Manifest, keys: Sequence[int], first: int = 0) -> list[LevelSpec]:
         """The specifications of the levels from the first on, for the epoch that reads this manifest."""
@@ -64,6 +65,7 @@ class Assembly:
             crash=self.crash,
             forget_pairs=self.forget_pairs,
             round_bytes=self.round_bytes,
+            weighs=self.weighs,
         )
 
 

@@ -196,6 +196,7 @@ def _loop(start: Start, checkpoint: Checkpoint) -> EpochLoop:
         direct=start.direct and replace(start.direct, query=checkpoint.manifest.query_id),
         crash=CrashPlan.from_environment(),
         forget_pairs=chosen.forget_pairs,
+        weighs=start.memory.budget_bytes is not None,
         round_bytes=min(ROUND_LIMIT_BYTES, max(start.memory.budget_bytes or ROUND_LIMIT_BYTES, ROUND_LEAST_BYTES)),
     )
     start.sink.begin(checkpoint.manifest.query_id)

@@ -45,7 +45,7 @@ class SiteTask:
     def __init__(self, spec: LevelSpec, site: SiteId) -> None:
         self._spec, self._site = spec, site
         self._changes: list[AddRun | MergeRuns] = []
-        self._tally = Tally(spec.groups)
+        self._tally = Tally(spec.groups, spec.weighs)
         self._cleaning: SiteCleaning | None = None
         self._earlier: dict[int, list[RunFile]] = {}
         self._cleaned_results = 0

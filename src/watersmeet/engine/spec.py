@@ -82,8 +82,8 @@ class SiteSlice:
 class LevelSpec:
     """One level of the plan in one epoch, for all sites.
 
-    A level that ``only_stores`` closes what it is given as a generation of its own, and joins nothing. Arriving rows
-    are taken up in rounds of ``round_bytes``.
+    A level that ``only_stores`` closes what it is given as a generation of its own, and joins nothing; one that
+    ``weighs`` tells the sizes of groups. Arriving rows are taken up in rounds of ``round_bytes``.
     """
 
     driver: str
@@ -101,6 +101,7 @@ class LevelSpec:
     crash: CrashPlan | None = None
     forget_pairs: bool = False
     only_stores: bool = False
+    weighs: bool = False
     round_bytes: int = ROUND_LIMIT_BYTES
 
     @property

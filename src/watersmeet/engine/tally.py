@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from watersmeet.engine.spec import InputSpec, OperatorSpec
 from watersmeet.model.ids import OperatorId, RunId
+from watersmeet.model.plan import operator_of
 from watersmeet.operators.trace import Output, groups_in
-from watersmeet.planning.trace import operator_of
 from watersmeet.state.groups import members
 from watersmeet.state.manifest import RunFile
 from watersmeet.state.rows import SortedRows, bytes_by_group
@@ -26,6 +26,7 @@ class Tally:
     """
 
     groups: int
+    weighs: bool
     rows_in: dict[str, int] = field(default_factory=dict)
     rows_out: dict[OperatorId, int] = field(default_factory=dict)
     sizes: dict[RunId, tuple[int, ...]] = field(default_factory=dict)
@@ -43,7 +44,9 @@ class Tally:
             self._add(self.inter_bytes, column, (counts * width).astype(np.int64))
 
     def wrote(self, run: RunFile, rows: SortedRows) -> None:
-        """A run was written."""
+        """A run was written; its sizes matter only to who has a budget."""
+        if not self.weighs:
+            return
         _, sizes = bytes_by_group(rows, self.groups)
         self.sizes[run.id] = tuple(sizes[sorted(members(run.groups))].tolist())
 

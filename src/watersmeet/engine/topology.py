@@ -9,8 +9,7 @@ import pyarrow as pa
 from watersmeet.engine.emit import NOTHING
 from watersmeet.engine.layout import RUN, SITE, TAG, Layout, pack, slot_name
 from watersmeet.engine.spec import InputSpec, OperatorSpec
-from watersmeet.model.plan import Column, Input, Operator, Plan
-from watersmeet.planning.trace import group_column, operator_of
+from watersmeet.model.plan import Column, Input, Operator, Plan, group_column, operator_of
 
 
 @dataclass(frozen=True)

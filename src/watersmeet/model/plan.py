@@ -32,6 +32,29 @@ class Column(NamedTuple):
         return f"{self.stream}.{self.field}"
 
 
+GROUP = "group"
+"""The field of columns that tell a group."""
+
+
+def group_column(operator_id: str) -> Column:
+    """The column that tells a result's group at an operator.
+
+    >>> group_column("join1").name
+    '#join1.group'
+    """
+    return Column(f"#{operator_id}", GROUP)
+
+
+def operator_of(name: str) -> str | None:
+    """The operator whose groups a column tells, or None for other columns.
+
+    >>> operator_of("#join1.group"), operator_of("A.group")
+    ('join1', None)
+    """
+    stream, field = name.rsplit(".", 1)
+    return stream[1:] if stream.startswith("#") and field == GROUP else None
+
+
 class Stream(msgspec.Struct, frozen=True):
     """A base input: its whole schema, and the filters that were pushed down to it."""
 

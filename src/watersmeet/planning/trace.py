@@ -7,28 +7,7 @@ operator keeps these columns of all operators below it. No stream can have such 
 import pyarrow as pa
 from msgspec.structs import replace
 
-from watersmeet.model.plan import Column, Operator, Plan
-
-GROUP = "group"
-
-
-def group_column(operator_id: str) -> Column:
-    """The column that tells a result's group at an operator.
-
-    >>> group_column("join1").name
-    '#join1.group'
-    """
-    return Column(f"#{operator_id}", GROUP)
-
-
-def operator_of(name: str) -> str | None:
-    """The operator whose groups a column tells, or None for other columns.
-
-    >>> operator_of("#join1.group"), operator_of("A.group")
-    ('join1', None)
-    """
-    stream, field = name.rsplit(".", 1)
-    return stream[1:] if stream.startswith("#") and field == GROUP else None
+from watersmeet.model.plan import Column, Operator, Plan, group_column
 
 
 def traced(plan: Plan) -> Plan:
