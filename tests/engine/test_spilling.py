@@ -1,5 +1,6 @@
 """Spills and cleanup through the public API: what a user sees of them, at run time, when idle and after restarts."""
 
+import threading
 import time
 from pathlib import Path
 
@@ -43,8 +44,17 @@ class Files:
         )
         rows = a.join(b, on=CONDITIONS[0]).join(c, on=CONDITIONS[1]).select("A.id AS a", "B.id AS b", "C.id AS c")
         writer = rows.writeStream.foreachBatch(self._keep).option("checkpointLocation", str(self.folder / "checkpoint"))
-        writer = writer.options(**{"sites": 2, "memoryBudget": BUDGET, **options})
+        given = {"sites": 2, "memoryBudget": BUDGET, **options}
+        writer = writer.options(**{name: value for name, value in given.items() if value is not None})
         return writer.trigger(**({"availableNow": True} if now else {"processingTime": "0 seconds"})).start()
+
+    def paused(self, epochs: int, **options: object) -> wm.Query:
+        """A query that has joined some epochs and cleans nothing by itself."""
+        for _ in range(epochs):
+            self.arrive()
+        query = self.start(**{"cleanup": "end", **options})
+        query.processAllAvailable()
+        return query
 
     def _keep(self, rows, epoch: int) -> None:
         self.epochs[epoch] = rows.toArrow()
@@ -78,10 +88,7 @@ def test_live_bytes_stay_below_the_budget_and_events_tell_why(files):
 
 
 def test_state_shows_tiers_and_generations(files):
-    for _ in range(5):
-        files.arrive()
-    query = files.start(cleanup="end")
-    query.processAllAvailable()
+    query = files.paused(5)
     rows = query.state().collect()
     tiers = {(row.tier, row.generation > 0) for row in rows}
     assert tiers == {("memory", False), ("disk", True)}
@@ -91,10 +98,7 @@ def test_state_shows_tiers_and_generations(files):
 
 
 def test_cleanup_on_demand_completes_the_results_and_the_query_goes_on(files):
-    for _ in range(4):
-        files.arrive()
-    query = files.start(cleanup="end")
-    query.processAllAvailable()
+    query = files.paused(4)
     assert files.difference() is not None, "nothing was missing: the test shows nothing"
     query.cleanup()
     assert files.difference() is None
@@ -106,10 +110,7 @@ def test_cleanup_on_demand_completes_the_results_and_the_query_goes_on(files):
 
 
 def test_missing_results_come_by_themselves_when_input_pauses(files):
-    for _ in range(4):
-        files.arrive()
-    query = files.start()
-    query.processAllAvailable()
+    query = files.paused(4, cleanup="idle")
     deadline = time.monotonic() + 90
     while query.isActive and files.difference() is not None and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -122,10 +123,7 @@ def test_missing_results_come_by_themselves_when_input_pauses(files):
 
 
 def test_a_group_whose_results_are_complete_is_live_again_where_there_is_room(files):
-    for _ in range(4):
-        files.arrive()
-    query = files.start(cleanup="end")
-    query.processAllAvailable()
+    query = files.paused(4)
     query.stop()
     query = files.start(memoryBudget="10m", cleanup="end")
     query.cleanup()
@@ -135,10 +133,7 @@ def test_a_group_whose_results_are_complete_is_live_again_where_there_is_room(fi
 
 
 def test_a_stopped_query_goes_on_with_what_it_had_spilled(files):
-    for _ in range(3):
-        files.arrive()
-    query = files.start(cleanup="end")
-    query.processAllAvailable()
+    query = files.paused(3)
     query.stop()
     with pytest.raises(wm.WatersmeetError, match="start it again"):
         query.cleanup()
@@ -153,13 +148,10 @@ def test_a_stopped_query_goes_on_with_what_it_had_spilled(files):
 
 
 def test_a_checkpoint_with_spilled_groups_can_go_on_without_a_budget(files):
-    for _ in range(3):
-        files.arrive()
-    query = files.start(cleanup="end")
-    query.processAllAvailable()
+    query = files.paused(3)
     query.stop()
     files.arrive()
-    query = files.start(now=True, memoryBudget="1g")
+    query = files.start(now=True, memoryBudget=None)
     assert query.awaitTermination(120)
     assert files.difference() is None
 
@@ -173,25 +165,53 @@ def test_an_operator_of_whose_first_input_nothing_is_kept_hands_up_its_results(s
     assert sorted(map(tuple, spark.table("kept").collect())) == [(10, 10), (10, 20), (20, 10), (20, 20)]
 
 
-def test_nothing_is_cleaned_after_a_step_that_failed(files):
-    for _ in range(3):
-        files.arrive()
-    query = files.start(cleanup="end")
-    query.processAllAvailable()
-    keep = files._keep  # noqa: SLF001
+def test_a_cleanup_that_waits_for_a_batch_does_not_go_on_if_the_batch_fails(files):
+    query = files.paused(3)
+    query.stop()
+    keep, begun = files._keep, threading.Event()  # noqa: SLF001
 
     def fail(rows, epoch):
         keep(rows, epoch)
+        begun.set()
+        time.sleep(1)  # meanwhile the cleanup waits for its turn
         raise OSError("the sink is gone")
 
-    query.stop()
     files._keep = fail  # noqa: SLF001
     files.arrive()
     query = files.start(cleanup="end")
-    with pytest.raises(Exception, match="the sink is gone"):
-        query.cleanup()
+    run = query._run  # noqa: SLF001
+    version = run.manifest.version
+    assert begun.wait(60)
+    with pytest.raises(wm.WatersmeetError, match="this run of the query is over"):
+        run.loop.clean(run.start.topology.plan.operators)
     with pytest.raises(Exception, match="the sink is gone"):
         query.awaitTermination()
+    assert run.manifest.version == version
+    files._keep = keep  # noqa: SLF001
+    query = files.start(now=True)
+    assert query.awaitTermination(120)
+    assert files.difference() is None
+
+
+def test_stop_waits_for_the_step_of_cleanup_that_is_under_way(files):
+    query = files.paused(3)
+    keep, begun, given = files._keep, threading.Event(), []  # noqa: SLF001
+    query.stop()
+
+    def slowly(rows, epoch):
+        begun.set()
+        time.sleep(2)
+        keep(rows, epoch)
+        given.append(epoch)
+
+    files._keep = slowly  # noqa: SLF001
+    query = files.start(cleanup="idle")
+    assert begun.wait(60)
+    query.stop()
+    seen = list(given)
+    assert seen
+    time.sleep(3)
+    assert given == seen
     files._keep = keep  # noqa: SLF001
     query = files.start(now=True)
     assert query.awaitTermination(120)

@@ -97,7 +97,7 @@ def _sink_option(name: str, sink: str) -> str:
 def _bytes(name: str, value: object) -> int:
     found = _SIZE.fullmatch(_text(value).strip())
     if found is None or int(found[1]) == 0:
-        raise _bad(name, value, "a size", "64m (units: k, m, g, t)")
+        raise _bad(name, value, "a size above 0", "64m (units: k, m, g, t)")
     return int(found[1]) * _UNITS[found[2].lower()]
 
 

@@ -47,7 +47,7 @@ class EpochLoop:
     stopping: threading.Event = field(default_factory=threading.Event)
     _session: SparkSession | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
-    _is_broken: bool = False
+    _is_over: bool = False
 
     @property
     def manifest(self) -> Manifest:
@@ -88,7 +88,7 @@ class EpochLoop:
             changes = self.caretaker.revived(self.manifest)
             if changes:
                 self.stepper.save(apply_all(self.manifest, [*changes, FinishCleaning()]))
-                self.stepper.memory.begin(self.manifest)
+                self._weigh()
 
     def may_clean(self) -> bool:
         """Whether no batch was begun that has to come first."""
@@ -106,7 +106,7 @@ class EpochLoop:
         """Release what the run holds on to, once no step is under way any more."""
         finished = self._turn.acquire(timeout=CLOSE_PATIENCE_S)
         try:
-            self._is_broken = True  # whoever still waits for a turn comes too late
+            self._is_over = True  # whoever still waits for a turn comes too late
             self.stepper.close()
         finally:
             if finished:
@@ -116,12 +116,12 @@ class EpochLoop:
     def _taking_turns(self) -> Iterator[None]:
         """One step at a time; none after one that failed, for the sink may have what was never committed."""
         with self._turn:
-            if self._is_broken:
+            if self._is_over:
                 raise _over()
             try:
                 yield
             except Exception as error:
-                self._is_broken = True
+                self._is_over = True
                 self.error = error if isinstance(error, WatersmeetError) else recognise(str(error))
                 raise
             finally:
@@ -161,13 +161,18 @@ class EpochLoop:
         effects = stepper.run(rows, levels, clock)
         stepper.events.append(self.caretaker.event(self.manifest, cleaning, effects))
         stepper.commit(effects, self.caretaker.cleaned(self.manifest, cleaning), FinishCleaning(), clock)
-        if stepper.memory.is_limited:
-            stepper.memory.weigh(self.manifest, stepper.memory.plan.operator(cleaning.operator))
+        self._weigh()
         self.last_was_cleaning = True
         read = sum(each.cleaned_bytes for each in effects)
         self.caretaker.slice_bytes = next_slice(read, sum(clock.laps_ms.values()) / 1000)
         self.history.add_cleaning(self._metrics(effects, clock) | {"cleanup": self._report(cleaning, effects)})
         stepper.reach("cleanup-end", -1)
+
+    def _weigh(self) -> None:
+        """Groups may be live again: learn their sizes."""
+        memory = self.stepper.memory
+        for operator in memory.plan.operators if memory.is_limited else ():
+            memory.weigh(self.manifest, operator)
 
     def _metrics(self, effects: Sequence[Effects], clock: Clock) -> dict[str, object]:
         metrics = epoch_metrics(self.manifest, effects, clock.laps_ms)

@@ -21,7 +21,8 @@ def acknowledge_at_once() -> int:
 
     The kernel forgets the wish after a while, so it is renewed with every task.
 
-    >>> acknowledge_at_once() >= 0
+    >>> with socket.create_server(("localhost", 0)) as server, socket.create_connection(server.getsockname()):
+    ...     acknowledge_at_once() >= 1 or not _QUICK
     True
     """
     if not _QUICK or not _OPEN_FILES.is_dir():

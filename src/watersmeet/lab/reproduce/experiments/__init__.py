@@ -3,32 +3,22 @@
 To add one: write a module with an ``EXPERIMENT``, and name it here.
 """
 
+from importlib import import_module
+
 from watersmeet.lab.reproduce.experiment import Experiment
-from watersmeet.lab.reproduce.experiments import (
-    lazy_09,
-    lazy_10,
-    lazy_11,
-    lazy_12,
-    spill_16,
-    spill_16_fan_out,
-    spill_17,
-    spill_18,
-    spill_19,
-    spill_20,
-    spill_cleanup,
-)
 
 _MODULES = (
-    spill_16,
-    spill_16_fan_out,
-    spill_17,
-    spill_18,
-    spill_19,
-    spill_20,
-    spill_cleanup,
-    lazy_09,
-    lazy_10,
-    lazy_11,
-    lazy_12,
+    "spill_16",
+    "spill_16_fan_out",
+    "spill_17",
+    "spill_18",
+    "spill_19",
+    "spill_20",
+    "spill_cleanup",
+    "lazy_09",
+    "lazy_10",
+    "lazy_11",
+    "lazy_12",
 )
-EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}
+_FOUND: tuple[Experiment, ...] = tuple(import_module(f"{__name__}.{name}").EXPERIMENT for name in _MODULES)
+EXPERIMENTS = {experiment.name: experiment for experiment in _FOUND}
