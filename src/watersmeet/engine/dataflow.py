@@ -5,10 +5,7 @@
       -> hash, site -> exchange -> [anchor] -> tasks     level 1, ...
       -> filters -> rows (a struct column per stream)    to the sink
 
-The *anchor* makes sites sticky: a tiny cached DataFrame with one row per site. Spark prefers to run a task where the
-first of its inputs is cached, and the first input of a merge join is its *streamed* side: the left one of a left outer
-join. (A right outer join would stream the delta instead of buffering it, and would not stick.) A site without rows thus
-gets a row of nulls beside its site, which its task passes over.
+The `anchor` adds a row for every site, which tells a task its site and is passed over then.
 """
 
 import re
@@ -16,17 +13,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from watersmeet.engine.anchor import Anchor
 from watersmeet.engine.effects import Report
 from watersmeet.engine.layout import HASH, RUN, SITE, TAG, Layout, slot_name
 from watersmeet.engine.site_task import SiteTask
 from watersmeet.engine.spec import LevelSpec
 from watersmeet.engine.split import hash_of, joins_something, site_of
 from watersmeet.engine.topology import Topology
-from watersmeet.engine.types import empty_frame, spark_schema, spark_type
+from watersmeet.engine.types import spark_schema, spark_type
 from watersmeet.engine.worker_socket import acknowledge_at_once
+from watersmeet.model.errors import WorkerError
 from watersmeet.model.plan import Column, Input, Operator
 
 _NAME = r"`(?:[^`]|``)+`"
@@ -44,31 +43,16 @@ def tagged_union(topology: Topology, frames: Mapping[str, DataFrame]) -> DataFra
     return union
 
 
-def make_anchor(spark: SparkSession, keys: Sequence[int]) -> DataFrame:
-    """One row per site, in the site's own partition; cached where the first epoch's tasks happen to run."""
-    numbers = spark.range(0, len(keys), 1, 1)
-    sites = numbers.select(F.element_at(F.lit(list(keys)), F.expr("CAST(id + 1 AS INT)")).alias(SITE))
-    return sites.repartition(len(keys), SITE).persist().hint("merge")
-
-
-def run_level(anchor: DataFrame, delta: DataFrame, spec: LevelSpec, report: Report) -> DataFrame:
+def run_level(anchor: Anchor, delta: DataFrame | None, spec: LevelSpec, report: Report) -> DataFrame:
     """Bring every row to its site and run the site tasks of one level."""
-    routed = delta.repartition(len(spec.sites), SITE)
-    placed = anchor.join(routed, SITE, "left")
-    return placed.mapInArrow(_site_tasks(spec, report), spark_schema(spec.output))
+    tasks = _site_tasks(spec, report, anchor_leads=anchor.leads)
+    return anchor.gather(delta, spec).mapInArrow(tasks, spark_schema(spec.output))
 
 
 def first_delta(union: DataFrame, topology: Topology, routing: Mapping[str, Sequence[int]], groups: int) -> DataFrame:
     """The rows of a batch, each with its site at the operator that joins it."""
     tables = {tag: routing[topology.inputs[tag][0].id] for tag in topology.stream_tags()}
-    return union.selectExpr("*", f"{site_of(tables, groups)} AS `{SITE}`")
-
-
-def no_delta(session: SparkSession, spec: LevelSpec) -> DataFrame:
-    """No rows at all, in the form in which a level expects them."""
-    head = {SITE: pa.int32(), TAG: pa.int32(), HASH: pa.int64()} | ({RUN: pa.string()} if spec.level else {})
-    slots = {slot_name(slot): kind for slot, kind in enumerate(spec.incoming.slots)}
-    return empty_frame(session, pa.schema({**head, **slots}))
+    return union.selectExpr(f"{site_of(tables, groups)} AS `{SITE}`", "*")
 
 
 def next_delta(
@@ -81,10 +65,10 @@ def next_delta(
     site = site_of({tag: routing[topology.inputs[tag][0].id] for tag in fed}, groups, hashed)
     passes = _by_tag({tag: _passes(*pair) for tag, pair in fed.items()})
     columns = [
-        f"`{TAG}`",
-        f"`{RUN}`",
-        f"CASE WHEN `{RUN}` IS NULL THEN {hashed} END AS `{HASH}`",
         f"coalesce(`{SITE}`, {site}) AS `{SITE}`",
+        f"`{TAG}`",
+        f"CASE WHEN `{RUN}` IS NULL THEN {hashed} END AS `{HASH}`",
+        f"`{RUN}`",
         *_slots(topology.incoming(level), sources),
     ]
     below = topology.outgoing(level - 1)
@@ -99,7 +83,9 @@ def finish(rows: DataFrame, operator: Operator) -> DataFrame:
     return rows
 
 
-def _site_tasks(spec: LevelSpec, report: Report) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _site_tasks(
+    spec: LevelSpec, report: Report, *, anchor_leads: bool
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function Spark runs for every site: the first row is the anchor's or comes after it, and tells which.
 
     (The number of the Spark partition would not: a sink may coalesce several sites into one task.)
@@ -111,10 +97,22 @@ def _site_tasks(spec: LevelSpec, report: Report) -> Callable[[Iterator[pa.Record
         for first in batches:
             if first.num_rows:
                 task = SiteTask(spec, sites[first.column(SITE)[0].as_py()])
-                yield from task.run(chain([first], batches))
+                rest = _after_anchor(first) if anchor_leads else first
+                yield from task.run(chain([rest], batches))
                 report.add(task.effects_name)
 
     return site_task
+
+
+def _after_anchor(first: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows behind the anchor's. Rows that come without it are of a site that some other task answers for, too."""
+    if first.column(TAG)[0].is_valid:
+        raise WorkerError(
+            "rows have come to a site task without their site's row of the anchor",
+            why="Spark has not kept the partitions of a union whose parts are partitioned alike",
+            how="leave spark.sql.unionOutputPartitioning as it is, and report this with the version of Spark",
+        )
+    return first.slice(1)
 
 
 def _tagged(topology: Topology, layout: Layout, tag: int, source: Input, frames: Mapping[str, DataFrame]) -> DataFrame:

@@ -12,10 +12,11 @@ from watersmeet.model.errors import WorkerError
 
 DEFAULT_SITES = 4
 
-# What one epoch's job needs, set on the session Spark clones for the stream, never on the user's: adaptive execution
-# would plan each level by itself, and a merge join must not keep a whole delta on the heap.
+# What one epoch's job needs, set on the session Spark clones for the stream, never on the user's. Adaptive execution
+# would plan each level by itself; a union must keep sites apart; a merge join may not hold a whole delta on the heap.
 STREAM_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.unionOutputPartitioning": "true",
     "spark.sql.sortMergeJoinExec.buffer.in.memory.threshold": "4096",
 }
 
@@ -33,6 +34,12 @@ def copy_session(session: SparkSession) -> SparkSession:
         if session.conf.isModifiable(name):
             copy.conf.set(name, value)
     return copy
+
+
+def has_one_executor(spark: SparkSession) -> bool:
+    """Whether all tasks run in the driver's own process."""
+    context = getattr(spark, "_sc", None)
+    return context is not None and (str(context.master) == "local" or str(context.master).startswith("local["))
 
 
 def default_sites(spark: SparkSession) -> int:
@@ -63,7 +70,7 @@ def use_this_python(spark: SparkSession) -> None:
 def start_workers(spark: SparkSession, sites: int) -> Future[None]:
     """Have Spark start its Python workers in the background, while the query is still being prepared.
 
-    The job is a site task's journey without its work: an exchange, rows into Python and back.
+    The job is a site task's journey without its work: rows into Python and back.
     """
     use_this_python(spark)
     pool = ThreadPoolExecutor(1, thread_name_prefix="watersmeet-workers")
@@ -93,7 +100,7 @@ def check_workers(spark: SparkSession, started: Future[None]) -> None:
 
 
 def _start_workers(spark: SparkSession, sites: int) -> None:
-    rows = spark.range(sites, numPartitions=sites).repartition(sites, "id")
+    rows = spark.range(sites, numPartitions=sites)
     rows.mapInArrow(_import_task, "id long").write.format("noop").mode("overwrite").save()
 
 

@@ -35,7 +35,15 @@ def group_of(hashed: str, groups: int) -> str:
 
 
 def site_of(routings: Mapping[int, Sequence[int]], groups: int, hashed: str = f"`{HASH}`") -> str:
-    """The SQL of a row's site key, by the routing table of its tag."""
+    """The SQL of a row's site key, by the routing table of its tag.
+
+    It never is a constant, even if all keys or all sites are the same: Spark would partition by the constant, and not
+    by the column, and could not tell any more that sites are kept apart.
+    """
+    return f"{_site_of(routings, groups, hashed)} + 0 * spark_partition_id()"
+
+
+def _site_of(routings: Mapping[int, Sequence[int]], groups: int, hashed: str) -> str:
     tables: dict[tuple[int, ...], list[int]] = {}
     for tag, routing in routings.items():
         tables.setdefault(tuple(routing), []).append(tag)

@@ -17,10 +17,12 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 
+from watersmeet.engine.anchor import Anchor
 from watersmeet.engine.assembly import Assembly, routing_keys
+from watersmeet.engine.batch_limit import BatchLimit
 from watersmeet.engine.checkpoint import Checkpoint
 from watersmeet.engine.crash import reach
-from watersmeet.engine.dataflow import finish, first_delta, make_anchor, next_delta, no_delta, run_level
+from watersmeet.engine.dataflow import finish, first_delta, next_delta, run_level
 from watersmeet.engine.direct import publish
 from watersmeet.engine.effects import Effects, clear_effects, read_effects
 from watersmeet.engine.governor import Governor
@@ -67,7 +69,8 @@ class Stepper:
     memory: Memory
     events: list[Event] = field(default_factory=list)
     is_first: bool = True
-    _anchor: DataFrame | None = None
+    _anchor: Anchor | None = None
+    _batch_limit: BatchLimit = field(init=False)
     _keys: tuple[int, ...] = ()
 
     @property
@@ -87,7 +90,7 @@ class Stepper:
         """The results of a step of cleanup, not yet computed."""
         anchor = self._anchored(session)
         levels = self.assembly.cleaning(self.manifest, self._keys, sizes)
-        return self._chain(anchor, no_delta(session, levels[0]), levels), levels
+        return self._chain(anchor, None, levels), levels
 
     def run(self, rows: DataFrame, levels: Sequence[LevelSpec], clock: Clock) -> list[Effects]:
         """Have the sink consume the rows; what the tasks did, bottom-up."""
@@ -148,27 +151,30 @@ class Stepper:
         """Release what the run holds on to; Spark may be gone already."""
         self.checkpoint.close()
         if self._anchor is not None:
-            self._anchor.unpersist()
+            self._anchor.release()
             self._anchor = None
 
     @cached_property
     def _reports(self) -> Reports:
         return Reports.of(self.session, self.checkpoint.storage, self.assembly.driver)
 
-    def _anchored(self, session: SparkSession) -> DataFrame:
+    def _anchored(self, session: SparkSession) -> Anchor:
         if self._anchor is None:
             prepare_stream_session(session)
             self._keys = site_keys(self.manifest.sites)
-            self._anchor = make_anchor(session, self._keys)
+            self._anchor = Anchor.of(session, self._keys)
+            self._batch_limit = BatchLimit.of(session)
+        self._batch_limit.adjust(self.manifest)
         self._reports.clear()
         return self._anchor
 
-    def _chain(self, anchor: DataFrame, delta: DataFrame, levels: Sequence[LevelSpec]) -> DataFrame:
+    def _chain(self, anchor: Anchor, delta: DataFrame | None, levels: Sequence[LevelSpec]) -> DataFrame:
         topology, groups = self.assembly.topology, self.manifest.groups
         routing = routing_keys(self.manifest, self._keys)
-        rows = delta
-        for number, spec in enumerate(levels):
-            incoming = next_delta(rows, topology, spec.level, routing, groups) if number else delta
+        lowest, *higher = levels
+        rows = run_level(anchor, delta, lowest, self._reports.report)
+        for spec in higher:
+            incoming = next_delta(rows, topology, spec.level, routing, groups)
             rows = run_level(anchor, incoming, spec, self._reports.report)
         if self.assembly.direct or not levels[-1].is_root:
             return rows
