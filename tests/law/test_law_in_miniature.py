@@ -26,7 +26,8 @@ def results_of(case: Case, seed: int, *, disturb: bool, forget_pairs: bool = Fal
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         query = plan(case.query)
         bits = 64 if any(operator.hash_decides for operator in query.operators) else bits
-        mini = Miniature(query, folder, groups=chance.choice([1, 4, 16]), hash_bits=bits, forget_pairs=forget_pairs)
+        groups, parcels = chance.choice([1, 4, 16]), chance.random() < 0.7
+        mini = Miniature(query, folder, groups, hash_bits=bits, forget_pairs=forget_pairs, parcels=parcels)
         mini.round_bytes = chance.choice([1, 100, 10**6]) if disturb else 10**6
         got: Counter[str] = Counter()
         for tables in case.epochs:
@@ -72,7 +73,8 @@ def results_within_a_budget(case: Case, seed: int) -> Counter[str]:
         bits = 64 if any(operator.hash_decides for operator in query.operators) else chance.choice([64, 2])
         groups = chance.choice([1, 4, 16])
         rounds = chance.choice([1, 100, 10**6])
-        mini = Miniature(query, folder, groups=groups, hash_bits=bits, options=options, round_bytes=rounds)
+        parcels = chance.random() < 0.7
+        mini = Miniature(query, folder, groups, 2, bits, options=options, round_bytes=rounds, parcels=parcels)
         mini.caretaker.slice_bytes = chance.choice([1, 500, 10**6])
         got: Counter[str] = Counter()
         for tables in case.epochs:

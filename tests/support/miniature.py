@@ -27,14 +27,16 @@ from watersmeet.engine.spec import LevelSpec
 from watersmeet.engine.topology import Topology
 from watersmeet.model.ids import BatchId, SiteId
 from watersmeet.model.plan import Column, Input, Operator, Plan
+from watersmeet.operators.hashing import is_hashable, xxhash64
 from watersmeet.planning.trace import traced
 from watersmeet.state.changes import BeginCleaning, Change, FinishBatch, FinishCleaning, Reroute, apply_all
 from watersmeet.state.garbage import Collector
-from watersmeet.state.groups import group_of
+from watersmeet.state.groups import Hashes, group_of
 from watersmeet.state.manifest import Manifest, OperatorState
 from watersmeet.state.versions import VersionStore
 from watersmeet.storage.local import LocalStorage
 
+FULL_HASH_BITS = 64
 _PLAIN = re.compile(r"`(\w+)`\.`(\w+)`")
 _names = (f"t{number}" for number in count())
 
@@ -51,12 +53,13 @@ class Miniature:
     retained: int = 2
     forget_pairs: bool = False
     round_bytes: int = 1 << 30
+    parcels: bool = True
     options: MemoryOptions = field(default_factory=MemoryOptions)
     topology: Topology = field(init=False)
 
     def __post_init__(self) -> None:
         self.plan = traced(self.plan)
-        self.topology = Topology(self.plan)
+        self.topology = Topology(self.plan, parcels=self.parcels and self.hash_bits == FULL_HASH_BITS)
         self.driver = "driver1"
         self.reported: list[str] = []
         self.storage = LocalStorage(self.folder, durable=False)
@@ -183,6 +186,8 @@ class Miniature:
         return pa.concat_tables(parts)
 
     def _next_delta(self, produced: pa.Table, level: int) -> pa.Table:
+        if self.topology.packs(level):
+            return produced
         above, below = self.topology.incoming(level), self.topology.outgoing(level - 1)
         assert below is not None
         pointer = produced.column(RUN).is_valid()
@@ -215,7 +220,7 @@ class Miniature:
             pa.bool_(),
         )
         rows, keys = rows.filter(valid), [key.filter(valid) for key in keys]
-        hashes = np.array([self._hash(key) for key in zip(*map(pa.Array.to_pylist, keys), strict=True)], np.uint64)
+        hashes = self._hashes(keys, [key.type for key in source.keys])
         operator = self.topology.inputs[tag][0]
         routing = np.array(self.manifest.operators[operator.id].routing)
         columns = {TAG: pa.array([tag] * len(hashes), pa.int32()), HASH: pa.array(hashes.view(np.int64))}
@@ -224,6 +229,12 @@ class Miniature:
         for slot, kind in enumerate(layout.slots):
             columns[slot_name(slot)] = values[slot].cast(kind) if slot in values else pa.nulls(len(hashes), kind)
         return pa.table(columns)
+
+    def _hashes(self, keys: Sequence[pa.Array], types: Sequence[pa.DataType]) -> Hashes:
+        """Spark's hashes where site tasks compute them, too; any other will do elsewhere."""
+        if self.topology.parcels and all(map(is_hashable, types)):
+            return xxhash64([key.cast(kind) for key, kind in zip(keys, types, strict=True)])
+        return np.array([self._hash(key) for key in zip(*map(pa.Array.to_pylist, keys), strict=True)], np.uint64)
 
     def _hash(self, key: tuple[object, ...]) -> int:
         full = int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest())

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet.engine.layout import HASH, RUN, SITE, TAG, slot_name
+from watersmeet.engine.parcels import COLUMNS
 from watersmeet.engine.session import has_one_executor
 from watersmeet.engine.spec import LevelSpec
 from watersmeet.engine.types import spark_type
@@ -61,5 +62,7 @@ class Anchor:
 
 def delta_columns(spec: LevelSpec) -> list[tuple[str, pa.DataType]]:
     """The columns of a level's delta, in order: rows of level 0 come from streams, and none of them is a pointer."""
+    if spec.packed:
+        return [(column.name, column.type) for column in COLUMNS]
     head = [(SITE, pa.int32()), (TAG, pa.int32()), (HASH, pa.int64()), *([(RUN, pa.string())] if spec.level else [])]
     return [*head, *((slot_name(slot), kind) for slot, kind in enumerate(spec.incoming.slots))]

@@ -3,11 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from watersmeet.adapt import merging
 from watersmeet.adapt.cleaning import deal
 from watersmeet.engine.crash import CrashPlan
 from watersmeet.engine.direct import Direct
-from watersmeet.engine.spec import ROUND_LIMIT_BYTES, CleaningOrder, LevelSpec, MergeOrder, OperatorSpec, SiteSlice
+from watersmeet.engine.spec import (
+    ROUND_LIMIT_BYTES,
+    SITE_NUMBER,
+    CleaningOrder,
+    LevelSpec,
+    MergeOrder,
+    OperatorSpec,
+    Route,
+    SiteSlice,
+)
 from watersmeet.engine.topology import Topology
 from watersmeet.model.ids import EpochId, SiteId
 from watersmeet.state.groups import groups_at, members, to_ranges
@@ -66,7 +77,18 @@ class Assembly:
             forget_pairs=self.forget_pairs,
             round_bytes=self.round_bytes,
             weighs=self.weighs,
+            packed=self.topology.packs(level),
+            routes=self._routes(level, manifest),
         )
+
+    def _routes(self, level: int, manifest: Manifest) -> Mapping[int, Route]:
+        if not self.topology.packs(level + 1):
+            return {}
+        tables = {tag: manifest.operators[self.topology.inputs[tag][0].id] for tag in self.topology.fed_by_level(level)}
+        return {
+            tag: Route(tag, self.topology.plain_keys(tag), np.asarray(state.routing, dtype=SITE_NUMBER).tobytes())
+            for tag, state in tables.items()
+        }
 
 
 def site_slice(manifest: Manifest, operators: Sequence[OperatorSpec], site: SiteId, key: int) -> SiteSlice:

@@ -32,9 +32,13 @@ class BatchLimit:
         """The limits of the stream's session, as the user has left them."""
         return cls(session, int(session.conf.get(ROWS) or 0), is_ours=session.conf.get(LIMIT, None) is None)
 
-    def adjust(self, manifest: Manifest) -> None:
-        """Lift the limit or set it again, by what state tells of the rows so far."""
-        wanted = self.is_ours and self.rows > 0 and 0 < _row_bytes(manifest) * self.rows <= SMALL_BATCH_BYTES
+    def adjust(self, manifest: Manifest, parcels_bytes: float) -> None:
+        """Lift the limit or set it again, by what state tells of the rows so far.
+
+        A parcel is large however small its rows are: no more of them may have come to a task than fit into a batch.
+        """
+        batch_bytes = max(_row_bytes(manifest) * self.rows, parcels_bytes)
+        wanted = self.is_ours and self.rows > 0 and 0 < batch_bytes <= SMALL_BATCH_BYTES
         if wanted != self.lifted:
             self.lifted = wanted
             self.session.conf.set(LIMIT, UNLIMITED) if wanted else self.session.conf.unset(LIMIT)

@@ -21,7 +21,7 @@ from watersmeet.engine.effects import Report
 from watersmeet.engine.layout import HASH, RUN, SITE, TAG, Layout, slot_name
 from watersmeet.engine.site_task import SiteTask
 from watersmeet.engine.spec import LevelSpec
-from watersmeet.engine.split import hash_of, joins_something, site_of
+from watersmeet.engine.split import hash_of, joins_something, quoted, site_of
 from watersmeet.engine.topology import Topology
 from watersmeet.engine.types import spark_schema, spark_type
 from watersmeet.engine.worker_socket import acknowledge_at_once
@@ -58,7 +58,9 @@ def first_delta(union: DataFrame, topology: Topology, routing: Mapping[str, Sequ
 def next_delta(
     produced: DataFrame, topology: Topology, level: int, routing: Mapping[str, Sequence[int]], groups: int
 ) -> DataFrame:
-    """What a level produced, filtered, with hash and site at the next level; pointers keep their site."""
+    """What a level produced, filtered, with hash and site at the next level; pointers and parcels keep their site."""
+    if topology.packs(level):
+        return produced
     fed = topology.fed_by_level(level - 1)
     sources = {tag: source for tag, (_, source) in fed.items()}
     hashed = _by_tag({tag: hash_of(source.keys) for tag, source in sources.items()})
@@ -142,15 +144,6 @@ def _value(column: Column, source: Input) -> str:
     if column.field.startswith("#") and computed is not None:
         return computed
     return f"{quoted(column.stream)}.{quoted(column.field)}"
-
-
-def quoted(name: str) -> str:
-    """A name as Spark SQL quotes it.
-
-    >>> quoted("odd`name")
-    '`odd``name`'
-    """
-    return "`" + name.replace("`", "``") + "`"
 
 
 def in_slots(sql: str, layout: Layout | None) -> str:

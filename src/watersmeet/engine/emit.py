@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.engine.layout import RUN, SITE, TAG, Layout
+from watersmeet.engine.parcels import pack
 from watersmeet.engine.spec import LevelSpec, OperatorSpec
 from watersmeet.operators.join import Joined
 from watersmeet.state.manifest import RunFile
@@ -26,6 +27,8 @@ class Emitter:
         columns = {name: part.column(name) for part in joined.parts for name in part.schema.names}
         if self._spec.outgoing is None or operator.output_tag is None:
             return self._rows(columns, joined.count)
+        if self._spec.routes:
+            return pack(self._spec, self._spec.routes[operator.output_tag], columns)
         return self._tagged(self._spec.outgoing, operator.output_tag, columns, joined.count)
 
     def direct(self, joined: Joined) -> pa.RecordBatch:

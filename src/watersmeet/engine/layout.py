@@ -18,7 +18,7 @@ import pyarrow as pa
 from watersmeet.model.plan import Column
 
 # No stream can have such a name, and streams are columns beside these.
-TAG, HASH, RUN, SITE = "#tag", "#hash", "#run", "#site"
+TAG, HASH, RUN, SITE, PARCEL = "#tag", "#hash", "#run", "#site", "#parcel"
 
 
 @dataclass(frozen=True)

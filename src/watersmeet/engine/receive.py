@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.engine.layout import HASH, RUN, TAG, slot_name
+from watersmeet.engine.layout import HASH, PARCEL, RUN, TAG, slot_name
+from watersmeet.engine.parcels import unpack
 from watersmeet.engine.spec import InputSpec, LevelSpec
 from watersmeet.state.manifest import RunFile
-from watersmeet.state.rows import SortedRows, one_batch
+from watersmeet.state.rows import SortedRows, one_batch, sort_rows
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Receiver:
 
     spec: LevelSpec
     _batches: list[pa.RecordBatch] = field(default_factory=list)
+    _parcels: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     _bytes: int = 0
     _pointers: dict[int, list[RunFile]] = field(default_factory=dict)
 
@@ -41,7 +43,7 @@ class Receiver:
             self._add(batch)
             if self._bytes > self.spec.round_bytes:
                 yield self._round()
-        while self._batches or any(self._pointers.values()):
+        while self._batches or self._parcels or any(self._pointers.values()):
             yield self._round()
 
     def _add(self, batch: pa.RecordBatch) -> None:
@@ -52,20 +54,35 @@ class Receiver:
             for row in batch.filter(named).select([TAG, RUN]).to_pylist():
                 self._pointers.setdefault(row[TAG], []).append(msgspec.json.decode(row[RUN], type=RunFile))
             batch = batch.filter(pa.compute.invert(named)) if named.true_count else batch
-        if batch.num_rows:
+        if self.spec.packed:
+            self._open(batch)
+        elif batch.num_rows:
             self._batches.append(batch)
             self._bytes += batch.nbytes
 
+    def _open(self, batch: pa.RecordBatch) -> None:
+        for tag, parcel in zip(batch.column(TAG).to_pylist(), batch.column(PARCEL), strict=True):
+            rows = unpack(self.spec.inputs[tag], parcel.as_buffer())
+            self._parcels.setdefault(tag, []).append(rows)
+            self._bytes += rows.nbytes
+
     def _round(self) -> Round:
         pointers = {tag: runs.pop(0) for tag, runs in self._pointers.items() if runs}
-        rows = self._sorted() if self._batches else {}
-        self._batches, self._bytes = [], 0
+        rows = self._sorted() if self._batches else {tag: _sort_parcels(parts) for tag, parts in self._parcels.items()}
+        self._batches, self._parcels, self._bytes = [], {}, 0
         return Round(rows, pointers)
 
     def _sorted(self) -> dict[int, SortedRows]:
         rows = one_batch(pa.Table.from_batches(self._batches))
         tags = rows.column(TAG).to_numpy()
         return {tag: _sort(self.spec, self.spec.inputs[tag], rows, tags) for tag in np.unique(tags).tolist()}
+
+
+def _sort_parcels(parcels: list[pa.RecordBatch]) -> SortedRows:
+    """The rows of one input's parcels: their hashes are the first column."""
+    rows = one_batch(pa.Table.from_batches(parcels))
+    hashes = rows.column(0).to_numpy().view(np.uint64)
+    return sort_rows(hashes, rows.select(rows.schema.names[1:]))
 
 
 def _sort(spec: LevelSpec, source: InputSpec, rows: pa.RecordBatch, tags: npt.NDArray[np.int32]) -> SortedRows:

@@ -1,7 +1,7 @@
 """What a site task is told: everything it needs to be a pure function of its rows. Travels to the workers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from watersmeet.state.manifest import RunFile, Slice
 from watersmeet.storage.base import Storage
 
 ROUND_LIMIT_BYTES = 256 << 20
+SITE_NUMBER = "uint16"
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,25 @@ class SiteSlice:
 
 
 @dataclass(frozen=True)
+class Route:
+    """Where an operator's results go: their tag, the columns of their next key, and the site of each of its groups.
+
+    ``sites`` are the bytes of an array of `SITE_NUMBER`.
+    """
+
+    tag: int
+    keys: tuple[str, ...]
+    sites: bytes
+
+
+@dataclass(frozen=True)
 class LevelSpec:
     """One level of the plan in one epoch, for all sites.
 
     A level that ``only_stores`` closes what it is given as a generation of its own, and joins nothing; one that
     ``weighs`` tells the sizes of groups. Arriving rows are taken up in rounds of ``round_bytes``.
+
+    With ``routes``, by the tag of the results, they leave in parcels; ``packed`` are those that arrive so.
     """
 
     driver: str
@@ -103,6 +118,8 @@ class LevelSpec:
     only_stores: bool = False
     weighs: bool = False
     round_bytes: int = ROUND_LIMIT_BYTES
+    packed: bool = False
+    routes: Mapping[int, Route] = field(default_factory=dict)
 
     @property
     def is_root(self) -> bool:

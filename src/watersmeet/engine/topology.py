@@ -8,8 +8,11 @@ import pyarrow as pa
 
 from watersmeet.engine.emit import NOTHING
 from watersmeet.engine.layout import RUN, SITE, TAG, Layout, pack, slot_name
+from watersmeet.engine.parcels import COLUMNS
 from watersmeet.engine.spec import InputSpec, OperatorSpec
+from watersmeet.engine.split import quoted
 from watersmeet.model.plan import Column, Input, Operator, Plan, group_column, operator_of
+from watersmeet.operators.hashing import is_hashable
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,7 @@ class Topology:
     """A plan with a tag for every input; exchange *k* feeds level *k*."""
 
     plan: Plan
+    parcels: bool = True
 
     @cached_property
     def inputs(self) -> Mapping[int, tuple[Operator, Input]]:
@@ -60,11 +64,24 @@ class Topology:
         """The operators of a level as its site tasks know them."""
         return tuple(self._operator_spec(operator) for operator in self.plan.levels[level])
 
+    def packs(self, level: int) -> bool:
+        """Whether rows travel to a level in parcels: no filter is in between, and their next keys are hashed here."""
+        fed = self.fed_by_level(level - 1).items()
+        return self.parcels and bool(fed) and all(not below.filters and self.plain_keys(tag) for tag, (below, _) in fed)
+
+    def plain_keys(self, tag: int) -> tuple[str, ...]:
+        """The columns that are an input's key; none where a part of it has to be computed by Spark."""
+        keys = [(key, self._columns.get(key.sql)) for key in self.inputs[tag][1].keys]
+        plain = [column.name for key, column in keys if column and self.plan.types[column] == key.type]
+        return tuple(plain) if len(plain) == len(keys) and all(is_hashable(key.type) for key, _ in keys) else ()
+
     def output_schema(self, level: int) -> pa.Schema:
         """What the site tasks of a level yield."""
         layout = self.outgoing(level)
         if layout is None:
             return self.row_schema()
+        if self.packs(level + 1):
+            return COLUMNS
         head = [pa.field(TAG, pa.int32()), pa.field(RUN, pa.string()), pa.field(SITE, pa.int32())]
         return pa.schema([*head, *(pa.field(slot_name(n), kind) for n, kind in enumerate(layout.slots))])
 
@@ -75,6 +92,11 @@ class Topology:
             by_stream.setdefault(column.stream, []).append(pa.field(column.field, self.plan.types[column]))
         fields = [pa.field(stream, pa.struct(children)) for stream, children in by_stream.items()]
         return pa.schema(fields or [pa.field(NOTHING, pa.bool_())])
+
+    @cached_property
+    def _columns(self) -> Mapping[str, Column]:
+        """Every column by its SQL."""
+        return {f"{quoted(column.stream)}.{quoted(column.field)}": column for column in self.plan.types}
 
     def _pack(self, columns: Mapping[int, tuple[Column, ...]]) -> Layout:
         return pack(columns, self.plan.types)
