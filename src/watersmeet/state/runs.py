@@ -109,13 +109,20 @@ def _map(storage: Storage, run: RunFile, *, again: bool = True) -> SortedRows:
     return SortedRows(hashes, batch.select(batch.schema.names[1:]))
 
 
-def _serialise(rows: SortedRows) -> bytes:
+def _serialise(rows: SortedRows) -> memoryview:
+    """The bytes of a run, copied once: written for their size first, which costs nothing, then for real."""
     arrays = [pa.array(rows.hashes), *rows.rows.columns]
     batch = pa.RecordBatch.from_arrays(arrays, names=[HASH, *rows.rows.schema.names])
-    sink = pa.BufferOutputStream()
+    counted = pa.MockOutputStream()
+    _write(batch, counted)
+    data = pa.allocate_buffer(counted.size())
+    _write(batch, pa.FixedSizeBufferWriter(data))
+    return memoryview(data)
+
+
+def _write(batch: pa.RecordBatch, sink: pa.NativeFile) -> None:
     with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 def _check_content(storage: Storage, run: RunFile) -> None:
