@@ -1,0 +1,39 @@
+"""Spark weighs Arrow batches row by row only where rows may be large, and as the user has asked for."""
+
+import pytest
+
+from watersmeet.engine.batch_limit import LIMIT, ROWS, UNLIMITED, BatchLimit
+from watersmeet.model.ids import InputName, OperatorId, RunId
+from watersmeet.state.manifest import Manifest, RunFile
+
+pytestmark = pytest.mark.spark
+
+
+def manifest(row_bytes: int) -> Manifest:
+    run = RunFile(RunId("r"), "r", OperatorId("join1"), InputName("A"), ((0, 1),), 10, 10 * row_bytes, 0)
+    return Manifest("query", {}, 1, 1, {}, runs={run.id: run})
+
+
+@pytest.fixture
+def session(spark):
+    return spark.newSession()
+
+
+def test_the_limit_is_lifted_for_small_rows_and_comes_back_for_large_ones(session):
+    limit, default = BatchLimit.of(session), session.conf.get(LIMIT)
+    limit.adjust(Manifest("query", {}, 1, 1, {}), 0)
+    assert session.conf.get(LIMIT) == default, "nothing is known of the rows yet"
+    limit.adjust(manifest(row_bytes=100), 0)
+    assert session.conf.get(LIMIT) == UNLIMITED
+    limit.adjust(manifest(row_bytes=100_000), 0)
+    assert session.conf.get(LIMIT) == default
+    limit.adjust(manifest(row_bytes=100), 1 << 30)
+    assert session.conf.get(LIMIT) == default, "parcels are large"
+
+
+@pytest.mark.parametrize(("name", "value"), [(LIMIT, "1000000"), (ROWS, "0")])
+def test_what_a_user_has_set_stays(session, name, value):
+    session.conf.set(name, value)
+    before = session.conf.get(LIMIT)
+    BatchLimit.of(session).adjust(manifest(row_bytes=100), 0)
+    assert session.conf.get(LIMIT) == before
