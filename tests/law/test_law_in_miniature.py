@@ -136,6 +136,7 @@ def test_moves_merges_repeated_tasks_and_crashes_change_no_result(case: Case, se
     note(f"on {case.conditions}, seed {seed}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merging, "FAN_IN", 2)
+        patch.setattr(merging, "CLOSED_FAN_IN", 2)
         assert broken(case, seed, disturb=True) is None
 
 
@@ -145,6 +146,7 @@ def test_spills_and_cleanups_within_any_budget_change_no_result(case: Case, seed
     note(f"on {case.conditions}, seed {seed}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merging, "FAN_IN", 2)
+        patch.setattr(merging, "CLOSED_FAN_IN", 2)
         patch.setattr(cleaning, "GATHER_LEAST_BYTES", random.Random(seed).choice([200, *[1 << 16] * 4]))
         got, expected = results_within_a_budget(case, seed), joined(case.streams, case.conditions)
         assert got == expected, difference(got, expected)

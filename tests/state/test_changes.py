@@ -57,6 +57,19 @@ def test_merging_leaves_slices_on_disk_alone():
     assert live(merged, 0) == ["z"]
 
 
+def test_merging_a_closed_generation_leaves_others_alone_and_stays_closed():
+    parts = (
+        Slice(RunId("x"), ((0, 1),), 5, "disk"),
+        Slice(RunId("x"), ((1, 2),)),
+        Slice(RunId("y"), ((0, 1),), 5, "disk"),
+    )
+    state = EMPTY.operators[JOIN].__class__(EMPTY.operators[JOIN].routing, parts)
+    manifest = Manifest("q", {}, 4, 2, {JOIN: state}, {RunId("x"): run("x", 0, 1), RunId("y"): run("y", 0)})
+    merged = apply(manifest, MergeRuns((RunId("x"), RunId("y")), ((0, 4),), run("z", 0), generation=5))
+    assert set(merged.runs) == {"x", "z"}
+    assert merged.operators[JOIN].slices == (Slice(RunId("x"), ((1, 2),)), Slice(RunId("z"), ((0, 1),), 5, "disk"))
+
+
 def test_output_adds_up():
     manifest = apply_all(
         EMPTY, [CountOutput(JOIN, (1, 0, 2, 0), (9, 0, 0, 0)), CountOutput(JOIN, (1, 1, 0, 0), (1, 0, 0, 0))]

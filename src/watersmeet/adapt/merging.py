@@ -4,13 +4,21 @@ A run of ``b`` bytes is in tier ``log8(b / 4 KiB)``. When an input has `FAN_IN` 
 one, which is then in the next tier. Every row is rewritten at most once a tier, and the number of runs a probe visits
 grows with the logarithm of the state, up to `MERGED_LIMIT_BYTES`. Runs that would together exceed that are left alone,
 as a merge holds its result in memory: beyond it, an input has another run for every 32 to 256 MiB at a site.
+
+What a closed generation holds of an input lies in all the runs that were live when it was closed, and keeps them from
+being deleted. It does not grow any more, so it is merged at once, whatever the sizes, and the number of runs follows
+that of generations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from itertools import accumulate
 
-from watersmeet.state.manifest import RunFile
+from watersmeet.model.ids import RunId
+from watersmeet.state.groups import members
+from watersmeet.state.manifest import RunFile, Slice
 
 FAN_IN = 8
+CLOSED_FAN_IN = 4
 TIER_BASE_BYTES = 4 << 10
 MERGED_LIMIT_BYTES = 256 << 20
 
@@ -24,13 +32,39 @@ def tier(size_bytes: int) -> int:
     return max(0, (max(1, size_bytes // TIER_BASE_BYTES).bit_length() - 1) // 3)
 
 
-def choose(runs: Sequence[RunFile]) -> list[RunFile]:
-    """The runs to merge now; none where there is nothing to gain."""
-    tiers: dict[int, list[RunFile]] = {}
-    for run in runs:
-        tiers.setdefault(tier(run.bytes), []).append(run)
-    for _, members in sorted(tiers.items()):
-        chosen = sorted(members, key=lambda run: (run.bytes, run.id))[:FAN_IN]
-        if len(chosen) == FAN_IN and sum(run.bytes for run in chosen) <= MERGED_LIMIT_BYTES:
+def choose(sizes: Mapping[RunId, int]) -> list[RunId]:
+    """The live runs to merge now, by their bytes; none where there is nothing to gain.
+
+    >>> choose({RunId(f"run{number}"): 100 for number in range(9)})[-1]
+    'run7'
+    >>> choose({RunId("run0"): 100})
+    []
+    """
+    tiers: dict[int, list[RunId]] = {}
+    for run, size in sizes.items():
+        tiers.setdefault(tier(size), []).append(run)
+    for _, runs in sorted(tiers.items()):
+        chosen = sorted(runs, key=lambda run: (sizes[run], run))[:FAN_IN]
+        if len(chosen) == FAN_IN and sum(sizes[run] for run in chosen) <= MERGED_LIMIT_BYTES:
             return chosen
     return []
+
+
+def choose_closed(sizes: Mapping[RunId, int], limit_bytes: int) -> list[RunId]:
+    """The runs of a closed generation to merge now: as many as the limit allows, if they are many.
+
+    >>> sizes = {RunId("a"): 700, RunId("b"): 10, RunId("c"): 20, RunId("d"): 30, RunId("e"): 40}
+    >>> choose_closed(sizes, 100), choose_closed(sizes, 30)
+    (['b', 'c', 'd', 'e'], [])
+    """
+    smallest = sorted(sizes, key=lambda run: (sizes[run], run))
+    together = accumulate(sizes[run] for run in smallest)
+    chosen = [
+        run for run, total in zip(smallest, together, strict=True) if total <= min(limit_bytes, MERGED_LIMIT_BYTES)
+    ]
+    return chosen if len(chosen) >= CLOSED_FAN_IN else []
+
+
+def slice_bytes(run: RunFile, part: Slice) -> int:
+    """About what a slice holds: its share of the run's groups."""
+    return run.bytes * len(members(part.groups)) // max(1, len(members(run.groups)))

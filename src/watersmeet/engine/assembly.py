@@ -20,10 +20,13 @@ from watersmeet.engine.spec import (
     SiteSlice,
 )
 from watersmeet.engine.topology import Topology
-from watersmeet.model.ids import EpochId, SiteId
+from watersmeet.model.ids import EpochId, InputName, RunId, SiteId
 from watersmeet.state.groups import groups_at, members, to_ranges
-from watersmeet.state.manifest import Cleaning, Manifest
+from watersmeet.state.manifest import LIVE, Cleaning, Manifest, RunFile, Slice
 from watersmeet.storage.base import Storage
+
+CLOSED_MERGE_PARTS = 4
+"""A merge of what was spilled may take this part of a round."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Assembly:
             operators=operators,
             outgoing=self.topology.outgoing(level),
             output=self.topology.output_schema(level),
-            sites={SiteId(n): site_slice(manifest, operators, SiteId(n), key) for n, key in enumerate(keys)},
+            sites={SiteId(n): self._site_slice(manifest, operators, SiteId(n), key) for n, key in enumerate(keys)},
             direct=self.direct if level == self.topology.depth - 1 else None,
             crash=self.crash,
             forget_pairs=self.forget_pairs,
@@ -81,6 +84,12 @@ class Assembly:
             routes=self._routes(level, manifest),
         )
 
+    def _site_slice(self, manifest: Manifest, operators: Sequence[OperatorSpec], site: SiteId, key: int) -> SiteSlice:
+        """What one site needs to know of the manifest for some operators."""
+        live = {operator.id: tuple(manifest.live(operator.id, site)) for operator in operators}
+        merges = [order for operator in operators for order in merge_orders(manifest, operator, site, self.round_bytes)]
+        return SiteSlice(key, live, tuple(merges))
+
     def _routes(self, level: int, manifest: Manifest) -> Mapping[int, Route]:
         if not self.topology.packs(level + 1):
             return {}
@@ -89,13 +98,6 @@ class Assembly:
             tag: Route(tag, self.topology.plain_keys(tag), np.asarray(state.routing, dtype=SITE_NUMBER).tobytes())
             for tag, state in tables.items()
         }
-
-
-def site_slice(manifest: Manifest, operators: Sequence[OperatorSpec], site: SiteId, key: int) -> SiteSlice:
-    """What one site needs to know of the manifest for some operators."""
-    live = {operator.id: tuple(manifest.live(operator.id, site)) for operator in operators}
-    merges = [order for operator in operators for order in _merges(manifest, operator, site)]
-    return SiteSlice(key, live, tuple(merges))
 
 
 def cleaning_order(
@@ -114,12 +116,21 @@ def routing_keys(manifest: Manifest, keys: Sequence[int]) -> Mapping[str, tuple[
     return {name: tuple(keys[site] for site in state.routing) for name, state in manifest.operators.items()}
 
 
-def _merges(manifest: Manifest, operator: OperatorSpec, site: SiteId) -> list[MergeOrder]:
+def merge_orders(manifest: Manifest, operator: OperatorSpec, site: SiteId, round_bytes: int) -> list[MergeOrder]:
+    """The merges of an operator's inputs at a site; those of closed generations are small: they are not in memory."""
     local = to_ranges(groups_at(manifest.operators[operator.id].routing, site))
+    found: dict[tuple[InputName, int], dict[RunId, tuple[RunFile, Slice]]] = {}
+    closed = [] if manifest.cleaning else manifest.closed(operator.id, site)
+    for run, part in (*manifest.live(operator.id, site), *closed):
+        found.setdefault((run.input, part.generation), {})[run.id] = (run, part)
     orders = []
-    for source in operator.inputs:
-        live = {run.id: (run, part) for run, part in manifest.live(operator.id, site) if run.input == source.name}
-        chosen = merging.choose([run for run, _ in live.values()])
+    for (name, generation), runs in found.items():
+        if generation == LIVE:
+            chosen = merging.choose({run.id: run.bytes for run, _ in runs.values()})
+        else:
+            sizes = {run.id: merging.slice_bytes(run, part) for run, part in runs.values()}
+            chosen = merging.choose_closed(sizes, round_bytes // CLOSED_MERGE_PARTS)
         if chosen:
-            orders.append(MergeOrder(operator.id, source.name, tuple(live[run.id] for run in chosen), local))
+            parts = tuple(runs[each] for each in chosen)
+            orders.append(MergeOrder(operator.id, name, parts, local, generation))
     return orders

@@ -34,9 +34,9 @@ from watersmeet.operators.join import Join, Joined
 from watersmeet.operators.probe import RunView, Side
 from watersmeet.state.changes import AddRun, MergeRuns
 from watersmeet.state.groups import Ranges, members, to_ranges
-from watersmeet.state.manifest import RunFile, Slice
+from watersmeet.state.manifest import LIVE, RunFile, Slice
 from watersmeet.state.rows import SortedRows, merge_rows, no_rows
-from watersmeet.state.runs import forget_runs, open_run, run_name, write_run
+from watersmeet.state.runs import forget_runs, open_run, release_run, run_name, write_run
 
 
 class SiteTask:
@@ -182,7 +182,10 @@ class SiteTask:
         rows = merge_rows(pieces)
         merged = write_run(self._spec.storage, self._name(), order.operator, order.input, rows, self._spec.groups)
         self._tally.wrote(merged, rows)
-        self._changes.append(MergeRuns(tuple(run.id for run, _ in order.runs), order.groups, merged))
+        self._changes.append(MergeRuns(tuple(run.id for run, _ in order.runs), order.groups, merged, order.generation))
+        for run, _ in order.runs if order.generation != LIVE else ():
+            if run.path not in self._live_paths:
+                release_run(self._spec.storage, run)
 
     def _name(self) -> RunId:
         return RunId(run_name(self._spec.epoch, self._site, uuid.uuid4().hex[:12]))

@@ -10,7 +10,7 @@ from watersmeet.engine.direct import Direct
 from watersmeet.engine.layout import Layout
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.state.groups import Ranges
-from watersmeet.state.manifest import RunFile, Slice
+from watersmeet.state.manifest import LIVE, RunFile, Slice
 from watersmeet.storage.base import Storage
 
 ROUND_LIMIT_BYTES = 256 << 20
@@ -47,12 +47,13 @@ class OperatorSpec:
 
 @dataclass(frozen=True)
 class MergeOrder:
-    """Runs of an input to merge into one, as far as they hold some groups."""
+    """Runs of an input to merge into one, as far as they hold some groups of a generation."""
 
     operator: OperatorId
     input: InputName
     runs: tuple[tuple[RunFile, Slice], ...]
     groups: Ranges
+    generation: int = LIVE
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,12 @@ class AddRun(msgspec.Struct, frozen=True, tag=True):
 
 
 class MergeRuns(msgspec.Struct, frozen=True, tag=True):
-    """Some groups of several runs now lie in one run; what the old runs hold of other groups stays with them."""
+    """Some groups of one generation of several runs now lie in one run; what else the old runs hold stays with them."""
 
     merged: tuple[RunId, ...]
     groups: Ranges
     run: RunFile
+    generation: int = LIVE
 
 
 class CountOutput(msgspec.Struct, frozen=True, tag=True):
@@ -103,9 +104,9 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
     """The manifest after one change."""
     match change:
         case AddRun(run, closed):
-            return _add(manifest, run, closed=closed)
-        case MergeRuns(merged, groups, run):
-            return _add(_release(manifest, run.operator, merged, groups), run)
+            return _add(manifest, run, manifest.version + 1 if closed else LIVE)
+        case MergeRuns(merged, groups, run, generation):
+            return _add(_release(manifest, run.operator, merged, groups, generation), run, generation)
         case CountOutput(operator, output, inter):
             state = manifest.operators[operator]
             counted = replace(state, output=_sum(state.output, output), inter=_sum(state.inter, inter))
@@ -127,20 +128,24 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return replace(manifest, batch=batch, version=Version(manifest.version + 1))
 
 
-def _add(manifest: Manifest, run: RunFile, *, closed: bool = False) -> Manifest:
+def _add(manifest: Manifest, run: RunFile, generation: int) -> Manifest:
     if not run.rows:
         return manifest
     state = manifest.operators[run.operator]
-    added = Slice(run.id, run.groups, manifest.version + 1, "disk") if closed else Slice(run.id, run.groups)
+    added = Slice(run.id, run.groups, generation, "memory" if generation == LIVE else "disk")
     grown = replace(state, slices=(*state.slices, added))
     return replace(_with(manifest, run.operator, grown), runs={**manifest.runs, run.id: run})
 
 
-def _release(manifest: Manifest, operator: OperatorId, merged: tuple[RunId, ...], groups: Ranges) -> Manifest:
-    """Take groups out of the live slices of some runs, and out of the manifest the runs no slice names any more."""
+def _release(
+    manifest: Manifest, operator: OperatorId, merged: tuple[RunId, ...], groups: Ranges, generation: int
+) -> Manifest:
+    """Take groups of a generation out of some runs, and out of the manifest the runs no slice names any more."""
     gone = members(groups)
     state = manifest.operators[operator]
-    slices = [_without(part, gone) if part.run in merged and part.tier == "memory" else part for part in state.slices]
+    slices = [
+        _without(part, gone) if part.run in merged and part.generation == generation else part for part in state.slices
+    ]
     kept = tuple(part for part in slices if part.groups)
     named = {part.run for part in kept}
     runs = {run_id: run for run_id, run in manifest.runs.items() if run_id not in merged or run_id in named}

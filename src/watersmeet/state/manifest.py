@@ -91,9 +91,16 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def live(self, operator: OperatorId, site: SiteId) -> list[tuple[RunFile, Slice]]:
         """The runs and slices an operator probes at a site."""
+        return self._at(operator, site, "memory")
+
+    def closed(self, operator: OperatorId, site: SiteId) -> list[tuple[RunFile, Slice]]:
+        """The runs and slices of an operator's closed generations, as far as a site has their groups."""
+        return self._at(operator, site, "disk")
+
+    def _at(self, operator: OperatorId, site: SiteId, tier: Tier) -> list[tuple[RunFile, Slice]]:
         state = self.operators[operator]
         local = groups_at(state.routing, site)
-        slices = (part for part in state.slices if part.tier == "memory" and members(part.groups) & local)
+        slices = (part for part in state.slices if part.tier == tier and members(part.groups) & local)
         return [(self.runs[part.run], part) for part in slices]
 
     def spilled(self, operator: OperatorId) -> frozenset[int]:
