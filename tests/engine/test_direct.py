@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
-from watersmeet.engine import direct
-from watersmeet.engine.direct import Direct, DirectWriter, publish
+from watersmeet.engine import direct_files
+from watersmeet.engine.direct import Direct
+from watersmeet.engine.direct_files import DirectWriter, publish
 from watersmeet.model.ids import EpochId, SiteId
 
 ROWS = pa.table(
@@ -79,7 +80,7 @@ def test_publishing_an_epoch_again_replaces_it_and_clears_lost_attempts(tmp_path
 
 
 def test_large_results_are_written_in_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(direct, "ROW_GROUP_BYTES", 100)
+    monkeypatch.setattr(direct_files, "ROW_GROUP_BYTES", 100)
     output = Direct(f"file://{tmp_path}", pa.schema([("x", pa.int64())]), ("A.x",))
     writer = DirectWriter(output, EpochId(0), SiteId(0))
     for _ in range(4):

@@ -7,7 +7,7 @@ from tests.support.spark_runs import Collected
 
 import watersmeet as wm
 from watersmeet.model import errors
-from watersmeet.storage import Fault, FaultyStorage
+from watersmeet.storage.faulty import Fault, FaultyStorage
 
 pytestmark = pytest.mark.spark
 

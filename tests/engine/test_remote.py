@@ -7,7 +7,7 @@ from tests.support.spark_runs import Collected
 
 import watersmeet as wm
 from watersmeet.adapt import merging
-from watersmeet.storage import FsspecStorage
+from watersmeet.storage.remote import FsspecStorage
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from watersmeet.state.manifest import Manifest, OperatorState
 from watersmeet.state.rows import SortedRows, bytes_by_group, sort_rows
 from watersmeet.state.runs import open_run, run_name, verify_run, write_run
 from watersmeet.state.versions import VersionStore
-from watersmeet.storage import LocalStorage
+from watersmeet.storage.local import LocalStorage
 
 JOIN, A = OperatorId("join1"), InputName("A")
 

@@ -7,7 +7,8 @@ from watersmeet.model.ids import OperatorId, Version
 from watersmeet.state import versions
 from watersmeet.state.manifest import Manifest, OperatorState
 from watersmeet.state.versions import VersionStore
-from watersmeet.storage import Fault, FaultyStorage, LocalStorage
+from watersmeet.storage.faulty import Fault, FaultyStorage
+from watersmeet.storage.local import LocalStorage
 
 
 def manifest(version=0, sites=2, query="q"):

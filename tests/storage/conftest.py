@@ -4,7 +4,10 @@ import uuid
 
 import pytest
 
-from watersmeet.storage import FaultyStorage, FsspecStorage, LocalStorage, Storage
+from watersmeet.storage.base import Storage
+from watersmeet.storage.faulty import FaultyStorage
+from watersmeet.storage.local import LocalStorage
+from watersmeet.storage.remote import FsspecStorage
 
 BACK_ENDS = ["local", "local, not durable", "fsspec over memory", "fsspec over files", "faulty at rate 0"]
 

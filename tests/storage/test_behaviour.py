@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from watersmeet.storage import open_storage
+from watersmeet.storage.open import open_storage
 
 BIG = bytes(range(256)) * 12_000
 

@@ -4,7 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from watersmeet.model.errors import StorageError, StorageFullError
-from watersmeet.storage import Fault, FaultyStorage, LocalStorage
+from watersmeet.storage.faulty import Fault, FaultyStorage
+from watersmeet.storage.local import LocalStorage
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from watersmeet.model.errors import StorageError, StorageFullError
-from watersmeet.storage import FsspecStorage, LocalStorage
 from watersmeet.storage.failures import reported
+from watersmeet.storage.local import LocalStorage
+from watersmeet.storage.remote import FsspecStorage
 
 
 def start(script: str, *arguments: object) -> subprocess.Popen[str]:
@@ -23,7 +24,8 @@ def start(script: str, *arguments: object) -> subprocess.Popen[str]:
 
 RACE = """
 import pathlib, sys, time
-from watersmeet.storage import FsspecStorage, LocalStorage
+from watersmeet.storage.local import LocalStorage
+from watersmeet.storage.remote import FsspecStorage
 kind, root, me, paths = sys.argv[1:]
 storage = LocalStorage(root + "/s") if kind == "local" else FsspecStorage(f"file://{root}/s", root + "/cache")
 pathlib.Path(root, "ready-" + me).touch()
@@ -49,7 +51,7 @@ def test_of_many_processes_that_create_an_object_new_one_wins(kind, tmp_path):
 
 WRITE_FOR_EVER = """
 import itertools, sys
-from watersmeet.storage import LocalStorage
+from watersmeet.storage.local import LocalStorage
 storage, data = LocalStorage(sys.argv[1]), b"x" * int(sys.argv[2])
 for number in itertools.count():
     getattr(storage, ("create", "create_new")[number % 2])(f"runs/{sys.argv[3]}-{number}", data)
@@ -93,7 +95,7 @@ def temporaries(folder: Path) -> list[Path]:
 WRITE_TOO_MUCH = """
 import resource, sys
 from watersmeet.model.errors import StorageFullError
-from watersmeet.storage import LocalStorage
+from watersmeet.storage.local import LocalStorage
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 storage = LocalStorage(sys.argv[1])
 for write in (storage.create, storage.create_new):

@@ -5,11 +5,11 @@ import sys
 import pytest
 
 from watersmeet.model.errors import StorageError
-from watersmeet.storage import Lock
+from watersmeet.storage.lock import Lock
 
 HOLD = """
 import sys
-from watersmeet.storage import Lock
+from watersmeet.storage.lock import Lock
 lock = Lock.acquire(sys.argv[1])
 print("held" if lock else "refused", flush=True)
 sys.stdin.read()

@@ -3,7 +3,9 @@ import sys
 import pytest
 
 from watersmeet.model.errors import StorageError
-from watersmeet.storage import FsspecStorage, LocalStorage, open_storage
+from watersmeet.storage.local import LocalStorage
+from watersmeet.storage.open import open_storage
+from watersmeet.storage.remote import FsspecStorage
 
 
 @pytest.mark.parametrize(

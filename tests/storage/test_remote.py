@@ -14,8 +14,8 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from watersmeet.model.errors import StorageError, StorageFullError
-from watersmeet.storage import Exclusion, FsspecStorage
-from watersmeet.storage.exclusive import exclusion, put_new
+from watersmeet.storage.exclusive import Exclusion, exclusion, put_new
+from watersmeet.storage.remote import FsspecStorage
 
 
 @pytest.fixture

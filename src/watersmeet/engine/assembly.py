@@ -5,28 +5,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from watersmeet.adapt import merging
 from watersmeet.adapt.cleaning import deal
 from watersmeet.engine.crash import CrashPlan
 from watersmeet.engine.direct import Direct
+from watersmeet.engine.merges import merge_orders
 from watersmeet.engine.spec import (
     ROUND_LIMIT_BYTES,
     SITE_NUMBER,
     CleaningOrder,
     LevelSpec,
-    MergeOrder,
     OperatorSpec,
     Route,
     SiteSlice,
 )
 from watersmeet.engine.topology import Topology
-from watersmeet.model.ids import EpochId, InputName, RunId, SiteId
-from watersmeet.state.groups import groups_at, members, to_ranges
-from watersmeet.state.manifest import LIVE, Cleaning, Manifest, RunFile, Slice
+from watersmeet.model.ids import EpochId, SiteId
+from watersmeet.state.groups import members
+from watersmeet.state.manifest import Cleaning, Manifest
 from watersmeet.storage.base import Storage
-
-CLOSED_MERGE_PARTS = 4
-"""A merge of what was spilled may take this part of a round."""
 
 
 @dataclass(frozen=True)
@@ -114,23 +110,3 @@ def cleaning_order(
 def routing_keys(manifest: Manifest, keys: Sequence[int]) -> Mapping[str, tuple[int, ...]]:
     """Every operator's routing table in terms of site keys."""
     return {name: tuple(keys[site] for site in state.routing) for name, state in manifest.operators.items()}
-
-
-def merge_orders(manifest: Manifest, operator: OperatorSpec, site: SiteId, round_bytes: int) -> list[MergeOrder]:
-    """The merges of an operator's inputs at a site; those of closed generations are small: they are not in memory."""
-    local = to_ranges(groups_at(manifest.operators[operator.id].routing, site))
-    found: dict[tuple[InputName, int], dict[RunId, tuple[RunFile, Slice]]] = {}
-    closed = [] if manifest.cleaning else manifest.closed(operator.id, site)
-    for run, part in (*manifest.live(operator.id, site), *closed):
-        found.setdefault((run.input, part.generation), {})[run.id] = (run, part)
-    orders = []
-    for (name, generation), runs in found.items():
-        if generation == LIVE:
-            chosen = merging.choose({run.id: run.bytes for run, _ in runs.values()})
-        else:
-            sizes = {run.id: merging.slice_bytes(run, part) for run, part in runs.values()}
-            chosen = merging.choose_closed(sizes, round_bytes // CLOSED_MERGE_PARTS)
-        if chosen:
-            parts = tuple(runs[each] for each in chosen)
-            orders.append(MergeOrder(operator.id, name, parts, local, generation))
-    return orders

@@ -17,12 +17,12 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.engine.crash import executor_pid, reach
-from watersmeet.engine.direct import DirectWriter
 from watersmeet.engine.effects import Effects, write_effects
 from watersmeet.engine.emit import Emitter
 from watersmeet.engine.receive import Receiver, Round
@@ -37,6 +37,9 @@ from watersmeet.state.groups import Ranges, members, to_ranges
 from watersmeet.state.manifest import LIVE, RunFile, Slice
 from watersmeet.state.rows import SortedRows, merge_rows, no_rows
 from watersmeet.state.runs import forget_runs, open_run, release_run, run_name, write_run
+
+if TYPE_CHECKING:
+    from watersmeet.engine.direct_files import DirectWriter
 
 
 class SiteTask:
@@ -109,7 +112,9 @@ class SiteTask:
         return Emitter(self._spec)
 
     @cached_property
-    def _writer(self) -> DirectWriter:
+    def _writer(self) -> "DirectWriter":
+        from watersmeet.engine.direct_files import DirectWriter  # noqa: PLC0415 -- few queries need what it loads
+
         if self._spec.direct is None:
             raise ValueError(self._spec.level)
         return DirectWriter(self._spec.direct, self._spec.epoch, self._site)

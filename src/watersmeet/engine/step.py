@@ -23,7 +23,7 @@ from watersmeet.engine.batch_limit import BatchLimit
 from watersmeet.engine.checkpoint import Checkpoint
 from watersmeet.engine.crash import reach
 from watersmeet.engine.dataflow import finish, first_delta, next_delta, run_level
-from watersmeet.engine.direct import publish
+from watersmeet.engine.direct_files import publish
 from watersmeet.engine.effects import Effects, clear_effects, read_effects
 from watersmeet.engine.governor import Governor
 from watersmeet.engine.memory import Memory
