@@ -176,8 +176,8 @@ def test_groups_that_differ_by_chance_are_taken_for_equal_and_others_are_not():
         by_chance = by_chance.after(Observation(*for_all), epoch)
         for_each = [arrived, rng.poisson(rates * pairs).astype(float), np.zeros(50), np.zeros(50)]
         by_nature = by_nature.after(Observation(*for_each), epoch)
-    assert prior_results(by_chance, 10.0) > 1000
-    assert prior_results(by_nature, 11.0) < 20
+    assert prior_results(by_chance) > 1000
+    assert prior_results(by_nature) < 20
 
 
 def chain(fed_by, order):

@@ -11,8 +11,9 @@ Two kinds of memory, because the strategies ask two kinds of questions:
    results per exposure is a property of the data alone. It outlives a spill: a group that was spilled is no stranger.
 
 The second kind ages: with every epoch all sums shrink by `AGEING`, so results and exposures of long ago count less than
-those of today, and drift is followed. A group of which little is known is taken for an average one; how much is little
-is the business of the strategy (`watersmeet.adapt.spilling.adaptive`).
+those of today, and drift is followed; after a sudden change they shrink faster (`watersmeet.adapt.change`). A group of
+which little is known is taken for an average one; how much is little is the business of the strategy
+(`watersmeet.adapt.spilling.adaptive`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from watersmeet.adapt.spread import differences
+
 Floats: TypeAlias = NDArray[np.float64]
 
 AGEING = 0.9
@@ -29,6 +32,9 @@ AGEING = 0.9
 
 SETTLED_EPOCHS = 5
 """From this age on, a generation's results downstream are its own, and not those of one spilled before it."""
+
+OFF_MAX = 9.0
+"""So many times the usual is the most that counts: else after a change all that follows would pass for chance."""
 
 NEVER = -1.0
 """The epoch of what has not happened."""
@@ -76,6 +82,7 @@ class Statistics:
     spilled: Floats
     epochs: Floats
     aged_surprise: Floats
+    aged_spread: Floats
     aged_bytes: Floats
     aged_exposure: Floats
     aged_local: Floats
@@ -97,6 +104,7 @@ class Statistics:
             spilled=never,
             epochs=np.zeros(1),
             aged_surprise=np.zeros(2),
+            aged_spread=np.zeros(2),
             aged_bytes=by_input,
             aged_exposure=nothing,
             aged_local=nothing,
@@ -105,16 +113,14 @@ class Statistics:
             settled_inter=nothing,
         )
 
-    def after(self, seen: Observation, epoch: int) -> "Statistics":
-        """One epoch later."""
-        arrived = seen.arrived_by_input
-        if arrived is None:
-            arrived = np.tile(seen.arrived_bytes / self.inputs, (self.inputs, 1))
+    def after(self, seen: Observation, epoch: int, trust: float = 1.0) -> "Statistics":
+        """One epoch later; ``trust`` is the part of what is known of rates that still holds."""
+        arrived = self.arrivals_in(seen)
         live = self.live_by_input + arrived
         used = (seen.arrived_bytes > 0) | (seen.local_output > 0)
         exposed = exposure(live) - exposure(self.live_by_input)
         settled = self.since_spill > SETTLED_EPOCHS
-        return replace(
+        later = replace(
             self,
             live_by_input=live,
             local_output=self.local_output + seen.local_output,
@@ -124,12 +130,18 @@ class Statistics:
             epochs=self.epochs + 1,
             aged_surprise=self.aged_surprise * AGEING + self._surprise(exposed, seen.local_output),
             aged_bytes=self.aged_bytes * AGEING + arrived,
-            aged_exposure=self.aged_exposure * AGEING + exposed,
-            aged_local=self.aged_local * AGEING + seen.local_output,
+            aged_exposure=self.aged_exposure * (AGEING * trust) + exposed,
+            aged_local=self.aged_local * (AGEING * trust) + seen.local_output,
             settled_local=self.settled_local * AGEING + settled * seen.local_output,
             settled_global=self.settled_global * AGEING + settled * seen.global_output,
             settled_inter=self.settled_inter * AGEING + settled * seen.inter_bytes,
         )
+        differ, weight = differences(later.aged_exposure, later.aged_local, later.dispersion)
+        return replace(later, aged_spread=self.aged_spread * AGEING + np.array([differ * weight, weight]))
+
+    def holding(self, seen: Observation) -> "Statistics":
+        """With the rows that arrived, and nothing learnt from them."""
+        return replace(self, live_by_input=self.live_by_input + self.arrivals_in(seen))
 
     def without(self, spilled: NDArray[np.bool_]) -> "Statistics":
         """These groups were spilled: their generation begins anew, what they yield is still known."""
@@ -169,12 +181,33 @@ class Statistics:
         """How many epochs have passed since each group was spilled; endless where it never was."""
         return np.where(self.spilled == NEVER, np.inf, self.epochs - self.spilled)
 
-    def _surprise(self, exposed: Floats, results: Floats) -> Floats:
-        """How far an epoch's results are from those that the rates so far let expect, and in how many cases."""
+    @property
+    def spread(self) -> float:
+        """How much the rates of groups differ by nature: their variance, for a mean of 1; 0 where they do not.
+
+        It is remembered apart from the rates: when these have changed, they still differ as much as before.
+        """
+        differ, weight = self.aged_spread.tolist()
+        return float(max(differ / weight, 0.0)) if weight > 0 else 0.0
+
+    def arrivals_in(self, seen: Observation) -> Floats:
+        """The bytes that arrived, by input and group."""
+        if seen.arrived_by_input is not None:
+            return seen.arrived_by_input
+        return np.tile(seen.arrived_bytes / self.inputs, (self.inputs, 1))
+
+    def expected(self, exposed: Floats) -> Floats:
+        """The results that the rates so far let expect of an exposure."""
         rate = np.divide(self.aged_local, self.aged_exposure, out=np.zeros_like(exposed), where=self.aged_exposure > 0)
-        expected = rate * exposed
+        return rate * exposed
+
+    def _surprise(self, exposed: Floats, results: Floats) -> Floats:
+        """How far an epoch's results are from those expected, within reason, and in how many cases."""
+        expected = self.expected(exposed)
         told = expected >= 1
-        return np.array([float(((results - expected)[told] ** 2 / expected[told]).sum()), float(told.sum())])
+        off = (results - expected)[told] ** 2 / expected[told]
+        most = OFF_MAX * self.dispersion if self.aged_surprise[1] > 0 else np.inf
+        return np.array([float(np.minimum(off, most).sum()), float(told.sum())])
 
     def stored(self) -> dict[str, list[float]]:
         """For the manifest: all counts, rounded.

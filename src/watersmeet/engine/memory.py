@@ -1,10 +1,11 @@
 """What is known of a query's memory: the bytes and the statistics of every group, learnt from what tasks tell."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from watersmeet.adapt.change import learn
 from watersmeet.adapt.statistics import Floats, Observation, Statistics
 from watersmeet.engine.effects import Effects
 from watersmeet.engine.tally import added
@@ -65,6 +66,7 @@ class Memory:
     def observe(self, manifest: Manifest, effects: Sequence[Effects]) -> list[Change]:
         """Take in what the tasks of a step counted; the manifest is the one the step has read."""
         changes: list[Change] = []
+        seen: dict[OperatorId, Observation] = {}
         for operator in self.plan.operators:
             traced = added([each.traced for each in effects], self.groups, operator.id)
             inter = added([each.inter_bytes for each in effects], self.groups, operator.id)
@@ -74,17 +76,20 @@ class Memory:
                 local = added([each.local for each in effects], self.groups, operator.id)
                 arrived = self._arrived(operator, effects)
                 outputs = [counted.astype(np.float64) for counted in (local, traced, inter)]
-                seen = Observation(arrived.sum(axis=0), outputs[0], outputs[1], outputs[2], arrived)
-                self.statistics[operator.id] = self._learnt(manifest, self.statistics[operator.id], seen)
+                seen[operator.id] = Observation(arrived.sum(axis=0), outputs[0], outputs[1], outputs[2], arrived)
         if self.is_limited:
+            self._learn(manifest, seen)
             self._note_sizes(effects)
         return changes
 
-    def _learnt(self, manifest: Manifest, known: Statistics, seen: Observation) -> Statistics:
+    def _learn(self, manifest: Manifest, seen: Mapping[OperatorId, Observation]) -> None:
         """One epoch later; a step of cleanup is none, and only brings rows."""
-        if manifest.cleaning is None or seen.arrived_by_input is None:
-            return known.after(seen, manifest.batch + 1)
-        return replace(known, live_by_input=known.live_by_input + seen.arrived_by_input)
+        known = [self.statistics[name] for name in seen]
+        if manifest.cleaning is None:
+            known = learn(known, list(seen.values()), manifest.batch + 1)
+        else:
+            known = [each.holding(told) for each, told in zip(known, seen.values(), strict=True)]
+        self.statistics.update(zip(seen, known, strict=True))
 
     def forget(self, spills: Iterable[SpillGroups]) -> None:
         """Begin the statistics of spilled groups anew."""

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from watersmeet.adapt.change import learn
 from watersmeet.adapt.distribution import even
 from watersmeet.adapt.spilling import Candidate, Pressure, choose
 from watersmeet.adapt.statistics import Floats, Observation, Statistics
@@ -64,8 +65,8 @@ class Simulation:
             completed.append(operator.join(epoch))
         for level, results in enumerate(completed):
             self.produced[level].append(int(results.sum()))
-            seen = self._observe(level, arrived[level], completed)
-            self.statistics[level] = self.statistics[level].after(seen, epoch)
+        seen = [self._observe(level, new, completed) for level, new in enumerate(arrived)]
+        self.statistics = learn(self.statistics, seen, epoch)
         self.live_bytes.append(int(sum(operator.live_bytes.sum() for operator in self.operators)))
 
     def relieve(self, epoch: int, limits: Limits, decide: Decide) -> None:

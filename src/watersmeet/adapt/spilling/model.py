@@ -152,23 +152,16 @@ def _rate(known: Statistics) -> Floats:
     mean = _ratio(float(known.aged_local.sum()), float(known.aged_exposure.sum()))
     if mean == 0:
         return np.zeros_like(known.aged_local)
-    prior = prior_results(known, mean)
+    prior = prior_results(known)
     return (known.aged_local + prior) / (known.aged_exposure + prior / mean)
 
 
-def prior_results(known: Statistics, mean: float) -> float:
-    """As how many results of a group's own the operator's mean counts (after DerSimonian and Laird).
+def prior_results(known: Statistics) -> float:
+    """As how many results of a group's own the operator's mean counts.
 
-    The rates of groups differ by chance and by nature. By chance their variance would be so much; what is seen beyond
-    that is nature. The less of it there is, the more a group is taken for an average one.
+    The less groups differ by nature, the more a group is taken for an average one.
     """
-    exposed = known.aged_exposure
-    told = exposed > 0
-    rates = known.aged_local[told] / exposed[told]
-    seen = float((exposed[told] * (rates - mean) ** 2).sum()) / float(exposed.sum())
-    by_chance = known.dispersion * mean * int(told.sum()) / float(exposed.sum())
-    by_nature = max(seen - by_chance, 0.0) / mean**2
-    return min(known.dispersion / max(by_nature, 1e-9), PRIOR_RESULTS_MAX)
+    return min(known.dispersion / max(known.spread, 1e-9), PRIOR_RESULTS_MAX)
 
 
 def _shrunk(brought: Floats, rows: Floats) -> Floats:

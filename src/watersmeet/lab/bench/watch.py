@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-LOOK_EVERY_S = 0.1
+LOOK_EVERY_S = 0.25
 WEIGHING_SHARE = 0.02
 
 
