@@ -3,7 +3,7 @@
 1. Every key comes once in each stream, in an epoch of its own: a row's partners are anywhere in the state, most of
    which is spilled. So nearly all results are missing until the cleanup, which is the worst that can happen.
 2. The memory of the Python workers, which hold the state, is weighed from outside while they run, mapped files
-   included. It is flat if the second half of the run, cleanup included, needs no more than the first.
+   included. It is flat if the last third of the run, cleanup included, needs no more than the one before.
 """
 
 import numpy as np
@@ -30,26 +30,28 @@ def budget_bytes(size: Size) -> int:
 
 
 def judge(size: Size, outcomes: Outcomes) -> Judgement:
-    """Time against the run that keeps all in memory; memory of the second half against the first."""
+    """Time against the run that keeps all in memory; the workers' memory late in the run against earlier."""
     free, tight = outcomes["watersmeet"], outcomes["watersmeet-budget"]
-    first, second = halves(tight)
+    earlier, late = thirds(tight)
     comparisons = [
         share("whole run with an eighth of the memory", tight.whole_s, free.whole_s, "s", at_most=2.5),
-        share("workers' memory, second half of that run", second, first, "bytes", at_most=1.15),
-        gain("workers' peak memory, no budget", max(halves(tight)), max(halves(free)), "bytes"),
+        share("workers' memory, last third against the middle one", late, earlier, "bytes", at_most=1.15),
+        gain("workers' peak memory, no budget", max(thirds(tight)), max(thirds(free)), "bytes"),
     ]
     return comparisons, [same_results(outcomes, size.rows * size.epochs)]
 
 
-def halves(outcome: Outcome) -> tuple[float, float]:
-    """The most that the workers held in each half of a run.
+def thirds(outcome: Outcome) -> tuple[float, float]:
+    """The most that the workers held in the middle and in the last third of a run; in the first they are starting.
 
-    >>> halves(Outcome("watersmeet", 1.0, 0, workers_bytes=(5, 7, 6, 6)))
+    The last third has the cleanup at the end in it.
+
+    >>> thirds(Outcome("watersmeet", 1.0, 0, workers_bytes=(1, 5, 7, 6, 6, 5)))
     (7, 6)
     """
-    weighed = outcome.workers_bytes or (1, 1)
-    middle = max(1, len(weighed) // 2)
-    return max(weighed[:middle]), max(weighed[middle:] or weighed)
+    weighed = outcome.workers_bytes or (1, 1, 1)
+    part = max(1, len(weighed) // 3)
+    return max(weighed[part : 2 * part] or weighed), max(weighed[2 * part :] or weighed)
 
 
 SUITE = Suite(

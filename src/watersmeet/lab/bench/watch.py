@@ -1,11 +1,12 @@
 """Watch the processes of a contender from outside: the memory they hold, and the processor time others take from them.
 
 Weighing the memory of a large process takes a while and holds it up, so it is done as seldom as keeps its share of the
-run below `WEIGHING_SHARE`.
+run below `WEIGHING_SHARE`: seldom for all processes with the JVM, more often for the Python workers alone.
 """
 
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -30,13 +31,34 @@ def _busy_s() -> float:
 
 
 @dataclass
+class Scale:
+    """Weighs processes, and tells when it is time to do so again."""
+
+    _due_s: float = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether another weighing keeps within its share of the time."""
+        return time.monotonic() >= self._due_s
+
+    def weigh(self, processes: Iterable[psutil.Process]) -> int:
+        """The memory of all of them together."""
+        before = time.monotonic()
+        held = sum(held_bytes(process) for process in processes)
+        after = time.monotonic()
+        self._due_s = after + (after - before) / WEIGHING_SHARE
+        return held
+
+
+@dataclass
 class Watch:
     """What a process and all its descendants have used so far."""
 
     root: psutil.Process
     peak_bytes: int = 0
     workers_bytes: list[int] = field(default_factory=list)
-    _weigh_at_s: float = 0.0
+    _all: Scale = field(default_factory=Scale)
+    _workers: Scale = field(default_factory=Scale)
     _used_s: float = 0.0
     _started_s: float = field(default_factory=time.monotonic)
     _machine_s: float = field(default_factory=_busy_s)
@@ -46,8 +68,11 @@ class Watch:
         with suppress(psutil.Error):
             processes = [self.root, *self.root.children(recursive=True)]
             self._used_s = max(self._used_s, sum(_used_s(process) for process in processes))
-            if time.monotonic() >= self._weigh_at_s:
-                self._weigh(processes)
+            if self._all.is_due:
+                self.peak_bytes = max(self.peak_bytes, self._all.weigh(processes))
+            workers = [process for process in processes if _is_worker(process)]
+            if workers and self._workers.is_due:
+                self.workers_bytes.append(self._workers.weigh(workers))
 
     @property
     def age_s(self) -> float:
@@ -66,16 +91,6 @@ class Watch:
             for process in [*self.root.children(recursive=True), self.root]:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
-
-    def _weigh(self, processes: list[psutil.Process]) -> None:
-        before = time.monotonic()
-        held = {process: held_bytes(process) for process in processes}
-        self.peak_bytes = max(self.peak_bytes, sum(held.values()))
-        workers = sum(size for process, size in held.items() if _is_worker(process))
-        if workers:
-            self.workers_bytes.append(workers)
-        after = time.monotonic()
-        self._weigh_at_s = after + (after - before) / WEIGHING_SHARE
 
 
 def _is_worker(process: psutil.Process) -> bool:
