@@ -83,6 +83,7 @@ def test_without_a_name_the_command_tells_how_to_give_one(carried_out):
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_an_experiment_is_carried_out_and_told_as_json(tmp_path):
     done = watersmeet("reproduce", "lazy-12", "--quick", "--out", tmp_path, "--output", "json")
     assert done.returncode == 0, done.stderr

@@ -39,6 +39,7 @@ def test_the_example_of_orders_runs_and_its_state_can_be_looked_into(examples):
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_query_with_too_little_memory_shows_its_cleanup_and_gives_the_same_results(examples):
     file = examples / "orders.toml"
     file.write_text(file.read_text().replace("partitionGroups = 16", "partitionGroups = 16\nmemoryBudget = 1"))
