@@ -117,3 +117,16 @@ def test_a_change_is_not_taken_for_chance_from_then_on():
     known = settled(dealt_out(rng), rng)
     [turned] = learn([known], [poisson(known, dealt_out(rng) * 10, rng)], 20)
     assert known.dispersion <= turned.dispersion < 3 * known.dispersion
+
+
+def test_results_that_stay_away_for_days_leave_numbers_that_can_be_stored():
+    known = Statistics.cold(groups=20)
+    some = Observation(np.full(20, 2048.0), np.arange(20.0), np.zeros(20), np.zeros(20))
+    none = Observation(np.full(20, 2048.0), np.zeros(20), np.zeros(20), np.zeros(20))
+    with np.errstate(all="raise", under="ignore"):
+        [known] = learn([known], [some], 0)
+        for epoch in range(1, 9000):
+            [known] = learn([known], [none], epoch)
+            known = known.without(np.full(20, epoch % 5 == 0))
+    assert all(np.isfinite(values).all() for values in known.stored().values())
+    assert np.isfinite(known.spread)

@@ -21,19 +21,19 @@ def session(spark):
 
 def test_the_limit_is_lifted_for_small_rows_and_comes_back_for_large_ones(session):
     limit, default = BatchLimit.of(session), session.conf.get(LIMIT)
-    limit.adjust(Manifest("query", {}, 1, 1, {}), 0)
+    limit.adjust(Manifest("query", {}, 1, 1, {}), may_lift=True)
     assert session.conf.get(LIMIT) == default, "nothing is known of the rows yet"
-    limit.adjust(manifest(row_bytes=100), 0)
+    limit.adjust(manifest(row_bytes=100), may_lift=True)
     assert session.conf.get(LIMIT) == UNLIMITED
-    limit.adjust(manifest(row_bytes=100_000), 0)
+    limit.adjust(manifest(row_bytes=100_000), may_lift=True)
     assert session.conf.get(LIMIT) == default
-    limit.adjust(manifest(row_bytes=100), 1 << 30)
-    assert session.conf.get(LIMIT) == default, "parcels are large"
+    limit.adjust(manifest(row_bytes=100), may_lift=False)
+    assert session.conf.get(LIMIT) == default
 
 
 @pytest.mark.parametrize(("name", "value"), [(LIMIT, "1000000"), (ROWS, "0")])
 def test_what_a_user_has_set_stays(session, name, value):
     session.conf.set(name, value)
     before = session.conf.get(LIMIT)
-    BatchLimit.of(session).adjust(manifest(row_bytes=100), 0)
+    BatchLimit.of(session).adjust(manifest(row_bytes=100), may_lift=True)
     assert session.conf.get(LIMIT) == before

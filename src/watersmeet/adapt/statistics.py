@@ -248,4 +248,4 @@ def exposure(bytes_by_input: Floats) -> Floats:
 
 
 def _rounded(values: Floats) -> list[float]:
-    return [float(f"{value:.{STORED_DIGITS}g}") for value in values.ravel().tolist()]
+    return [float(f"{value:.{STORED_DIGITS}g}") for value in np.nan_to_num(values).ravel().tolist()]

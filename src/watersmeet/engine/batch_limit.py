@@ -1,8 +1,11 @@
 """How large the Arrow batches are that Spark makes for site tasks.
 
 Spark ends a batch after so many rows, or when it has so many bytes. To know the second it weighs the batch after every
-single row, which took a third of the time of filling it. Rows that are known to be small need no weighing: so many of
-them as a batch may have are still far below the limit.
+single row, which took a third of the time of filling it. Rows that were small so far need no weighing: so many of them
+as a batch may have are far below the limit.
+
+Rows to come may be larger. So a run begins with the limit: an epoch that failed for want of memory is repeated with it.
+Nor is it lifted for parcels, which are large however small their rows are.
 """
 
 from dataclasses import dataclass
@@ -32,13 +35,10 @@ class BatchLimit:
         """The limits of the stream's session, as the user has left them."""
         return cls(session, int(session.conf.get(ROWS) or 0), is_ours=session.conf.get(LIMIT, None) is None)
 
-    def adjust(self, manifest: Manifest, parcels_bytes: float) -> None:
-        """Lift the limit or set it again, by what state tells of the rows so far.
-
-        A parcel is large however small its rows are: no more of them may have come to a task than fit into a batch.
-        """
-        batch_bytes = max(_row_bytes(manifest) * self.rows, parcels_bytes)
-        wanted = self.is_ours and self.rows > 0 and 0 < batch_bytes <= SMALL_BATCH_BYTES
+    def adjust(self, manifest: Manifest, *, may_lift: bool) -> None:
+        """Lift the limit, if it may be, or set it again, by what state tells of the rows so far."""
+        small = 0 < _row_bytes(manifest) * self.rows <= SMALL_BATCH_BYTES
+        wanted = may_lift and self.is_ours and self.rows > 0 and small
         if wanted != self.lifted:
             self.lifted = wanted
             self.session.conf.set(LIMIT, UNLIMITED) if wanted else self.session.conf.unset(LIMIT)

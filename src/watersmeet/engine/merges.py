@@ -22,13 +22,14 @@ def merge_orders(manifest: Manifest, operator: OperatorSpec, site: SiteId, round
     local = to_ranges(groups_at(manifest.operators[operator.id].routing, site))
     live = manifest.live(operator.id, site)
     closed = [] if manifest.cleaning else manifest.closed(operator.id, site)
+    limit_bytes = round_bytes // CLOSED_PARTS
     for source in operator.inputs:
-        for generation, runs in (
-            (LIVE, _live(pair for pair in live if pair[0].input == source.name)),
-            _oldest((pair for pair in closed if pair[0].input == source.name), round_bytes // CLOSED_PARTS),
-        ):
-            if runs:
-                yield MergeOrder(operator.id, source.name, runs, local, generation)
+        runs = _live(pair for pair in live if pair[0].input == source.name)
+        if runs:
+            yield MergeOrder(operator.id, source.name, runs, local)
+        generation, runs = _oldest((pair for pair in closed if pair[0].input == source.name), limit_bytes)
+        if runs:
+            yield MergeOrder(operator.id, source.name, runs, local, generation, limit_bytes)
 
 
 def _live(pairs: Iterable[Pair]) -> tuple[Pair, ...]:

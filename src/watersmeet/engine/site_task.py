@@ -27,16 +27,17 @@ from watersmeet.engine.effects import Effects, write_effects
 from watersmeet.engine.emit import Emitter
 from watersmeet.engine.receive import Receiver, Round
 from watersmeet.engine.site_cleaning import SiteCleaning
+from watersmeet.engine.site_merging import merge
 from watersmeet.engine.spec import InputSpec, LevelSpec, MergeOrder, OperatorSpec, SiteSlice
 from watersmeet.engine.tally import ByGroup, Tally
 from watersmeet.model.ids import OperatorId, RunId, SiteId
 from watersmeet.operators.join import Join, Joined
 from watersmeet.operators.probe import RunView, Side
 from watersmeet.state.changes import AddRun, MergeRuns
-from watersmeet.state.groups import Ranges, members, to_ranges
-from watersmeet.state.manifest import LIVE, RunFile, Slice
-from watersmeet.state.rows import SortedRows, merge_rows, no_rows
-from watersmeet.state.runs import forget_runs, open_run, release_run, run_name, write_run
+from watersmeet.state.groups import members
+from watersmeet.state.manifest import RunFile, Slice
+from watersmeet.state.rows import SortedRows, no_rows
+from watersmeet.state.runs import forget_runs, open_run, run_name, write_run
 
 if TYPE_CHECKING:
     from watersmeet.engine.direct_files import DirectWriter
@@ -179,18 +180,11 @@ class SiteTask:
         return RunView(rows, counts_for)
 
     def _merge(self, order: MergeOrder) -> None:
-        pieces = [
-            piece
-            for run, part in order.runs
-            for piece in open_run(self._spec.storage, run).of_groups(_shared(part, order), self._spec.groups)
-        ]
-        rows = merge_rows(pieces)
-        merged = write_run(self._spec.storage, self._name(), order.operator, order.input, rows, self._spec.groups)
-        self._tally.wrote(merged, rows)
-        self._changes.append(MergeRuns(tuple(run.id for run, _ in order.runs), order.groups, merged, order.generation))
-        for run, _ in order.runs if order.generation != LIVE else ():
-            if run.path not in self._live_paths:
-                release_run(self._spec.storage, run)
+        found = merge(self._spec.storage, order, self._spec.groups, self._name(), self._live_paths)
+        if found is not None:
+            change, rows = found
+            self._tally.wrote(change.run, rows)
+            self._changes.append(change)
 
     def _name(self) -> RunId:
         return RunId(run_name(self._spec.epoch, self._site, uuid.uuid4().hex[:12]))
@@ -222,10 +216,6 @@ class SiteTask:
 
 def _tuples(counts: ByGroup) -> dict[OperatorId, tuple[int, ...]]:
     return {operator: tuple(by_group.tolist()) for operator, by_group in counts.items()}
-
-
-def _shared(part: Slice, order: MergeOrder) -> Ranges:
-    return to_ranges(members(part.groups) & members(order.groups))
 
 
 @lru_cache

@@ -35,7 +35,7 @@ from watersmeet.engine.spec import LevelSpec
 from watersmeet.engine.split import site_keys
 from watersmeet.model.errors import CheckpointInUseError, WorkerError
 from watersmeet.model.ids import EpochId
-from watersmeet.state.changes import AddRun, Change, apply_all
+from watersmeet.state.changes import Change, apply_all
 from watersmeet.state.events import Event, record
 from watersmeet.state.garbage import Collector
 from watersmeet.state.manifest import Manifest
@@ -71,7 +71,6 @@ class Stepper:
     is_first: bool = True
     _anchor: Anchor | None = None
     _batch_limit: BatchLimit = field(init=False)
-    _parcels_bytes: float = 0.0
     _keys: tuple[int, ...] = ()
 
     @property
@@ -114,7 +113,6 @@ class Stepper:
         """Make the next version of what the tasks did and of what was decided."""
         told: list[Change] = [change for each in effects for change in each.changes]
         counted = self.memory.observe(self.manifest, effects)
-        self._parcels_bytes = max((_parcels_bytes(each) for each in effects), default=0.0)
         after = apply_all(self.manifest, [*told, *decided, *counted])
         spills, events = Governor(self.memory).decide(after)
         self.events += events
@@ -157,6 +155,11 @@ class Stepper:
             self._anchor = None
 
     @cached_property
+    def _packs(self) -> bool:
+        topology = self.assembly.topology
+        return any(topology.packs(level) for level in range(topology.depth))
+
+    @cached_property
     def _reports(self) -> Reports:
         return Reports.of(self.session, self.checkpoint.storage, self.assembly.driver)
 
@@ -166,7 +169,8 @@ class Stepper:
             self._keys = site_keys(self.manifest.sites)
             self._anchor = Anchor.of(session, self._keys)
             self._batch_limit = BatchLimit.of(session)
-        self._batch_limit.adjust(self.manifest, self._parcels_bytes)
+        may_lift = not self.is_first and self.manifest.cleaning is None and not self._packs
+        self._batch_limit.adjust(self.manifest, may_lift=may_lift)
         self._reports.clear()
         return self._anchor
 
@@ -195,8 +199,3 @@ class Stepper:
             why="the others ended without telling what they did",
             how="make sure that all executors write to the same checkpointLocation",
         )
-
-
-def _parcels_bytes(effects: Effects) -> float:
-    """What came to a task in parcels, at most: all that it kept for operators above the lowest."""
-    return sum(change.run.bytes for change in effects.changes if effects.level and isinstance(change, AddRun))
