@@ -1,7 +1,9 @@
 """Spark weighs Arrow batches row by row only where rows may be large, and as the user has asked for."""
 
+import pyarrow as pa
 import pytest
 
+import watersmeet as wm
 from watersmeet.engine.batch_limit import LIMIT, ROWS, UNLIMITED, BatchLimit
 from watersmeet.model.ids import InputName, OperatorId, RunId
 from watersmeet.state.manifest import Manifest, RunFile
@@ -37,3 +39,26 @@ def test_what_a_user_has_set_stays(session, name, value):
     before = session.conf.get(LIMIT)
     BatchLimit.of(session).adjust(manifest(row_bytes=100), may_lift=True)
     assert session.conf.get(LIMIT) == before
+
+
+def limits_of_epochs(rows: wm.Relation, field: str) -> list[str]:
+    """What the limit was when each epoch's rows were asked for, first to last."""
+    seen: dict[int, str] = {}
+
+    def note(batch, epoch):
+        batch.select(field).collect()
+        seen[epoch] = batch.sparkSession.conf.get(LIMIT)
+
+    query = rows.writeStream.foreachBatch(note).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    return [limit for _, limit in sorted(seen.items())]
+
+
+def test_a_run_begins_with_the_limit_and_keeps_it_for_parcels(spark):
+    parts, default = [pa.table({"k": range(20)})] * 3, spark.conf.get(LIMIT)
+    flow = wm.Flow(spark)
+    a, b, c = (flow.stream(name, wm.testing.replay(spark, parts)) for name in "ABC")
+    one_level, two_levels = a.join(b, on="A.k = B.k"), a.join(b, on="A.k = B.k").join(c, on="B.k = C.k")
+    assert limits_of_epochs(one_level, "A.k") == [default, UNLIMITED, UNLIMITED]
+    assert limits_of_epochs(two_levels, "A.k") == [default, default, default]
+    assert spark.conf.get(LIMIT) == default

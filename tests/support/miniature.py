@@ -131,7 +131,7 @@ class Miniature:
             self.driver,
             forget_pairs=self.forget_pairs,
             round_bytes=self.round_bytes,
-            weighs=self.options.budget_bytes is not None,
+            ledger=self.memory.ledger if self.memory.is_limited else None,
         )
 
     def _no_rows(self, spec: LevelSpec) -> pa.Table:

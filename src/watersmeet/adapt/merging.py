@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from itertools import accumulate
 
 from watersmeet.model.ids import RunId
-from watersmeet.state.groups import members
-from watersmeet.state.manifest import RunFile, Slice
 
 FAN_IN = 8
 CLOSED_FAN_IN = 4
@@ -63,8 +61,3 @@ def choose_closed(sizes: Mapping[RunId, int], limit_bytes: int) -> list[RunId]:
         run for run, total in zip(smallest, together, strict=True) if total <= min(limit_bytes, MERGED_LIMIT_BYTES)
     ]
     return chosen if len(chosen) >= CLOSED_FAN_IN else []
-
-
-def slice_bytes(run: RunFile, part: Slice) -> int:
-    """About what a slice holds: its share of the run's groups."""
-    return run.bytes * len(members(part.groups)) // max(1, len(members(run.groups)))

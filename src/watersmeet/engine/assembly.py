@@ -8,7 +8,7 @@ import numpy as np
 from watersmeet.adapt.cleaning import deal
 from watersmeet.engine.crash import CrashPlan
 from watersmeet.engine.direct import Direct
-from watersmeet.engine.merges import merge_orders
+from watersmeet.engine.merges import closed_merges, live_merges
 from watersmeet.engine.spec import (
     ROUND_LIMIT_BYTES,
     SITE_NUMBER,
@@ -21,13 +21,14 @@ from watersmeet.engine.spec import (
 from watersmeet.engine.topology import Topology
 from watersmeet.model.ids import EpochId, SiteId
 from watersmeet.state.groups import members
+from watersmeet.state.ledger import Ledger
 from watersmeet.state.manifest import Cleaning, Manifest
 from watersmeet.storage.base import Storage
 
 
 @dataclass(frozen=True)
 class Assembly:
-    """What does not change between epochs."""
+    """What does not change between epochs; there is a ledger where there is a budget."""
 
     topology: Topology
     storage: Storage
@@ -36,7 +37,7 @@ class Assembly:
     crash: CrashPlan | None = None
     forget_pairs: bool = False
     round_bytes: int = ROUND_LIMIT_BYTES
-    weighs: bool = False
+    ledger: Ledger | None = None
 
     def levels(self, manifest: Manifest, keys: Sequence[int], first: int = 0) -> list[LevelSpec]:
         """The specifications of the levels from the first on, for the epoch that reads this manifest."""
@@ -75,7 +76,7 @@ class Assembly:
             crash=self.crash,
             forget_pairs=self.forget_pairs,
             round_bytes=self.round_bytes,
-            weighs=self.weighs,
+            weighs=self.ledger is not None,
             packed=self.topology.packs(level),
             routes=self._routes(level, manifest),
         )
@@ -83,7 +84,10 @@ class Assembly:
     def _site_slice(self, manifest: Manifest, operators: Sequence[OperatorSpec], site: SiteId, key: int) -> SiteSlice:
         """What one site needs to know of the manifest for some operators."""
         live = {operator.id: tuple(manifest.live(operator.id, site)) for operator in operators}
-        merges = [order for operator in operators for order in merge_orders(manifest, operator, site, self.round_bytes)]
+        merges = [order for operator in operators for order in live_merges(manifest, operator, site)]
+        if self.ledger is not None:
+            for operator in operators:
+                merges += closed_merges(manifest, operator, site, self.ledger, self.round_bytes)
         return SiteSlice(key, live, tuple(merges))
 
     def _routes(self, level: int, manifest: Manifest) -> Mapping[int, Route]:

@@ -41,7 +41,10 @@ class BatchLimit:
         wanted = may_lift and self.is_ours and self.rows > 0 and small
         if wanted != self.lifted:
             self.lifted = wanted
-            self.session.conf.set(LIMIT, UNLIMITED) if wanted else self.session.conf.unset(LIMIT)
+            if wanted:
+                self.session.conf.set(LIMIT, UNLIMITED)
+            else:
+                self.session.conf.unset(LIMIT)
 
 
 def _row_bytes(manifest: Manifest) -> float:

@@ -21,7 +21,7 @@ from watersmeet.engine.effects import Report
 from watersmeet.engine.layout import HASH, RUN, SITE, TAG, Layout, slot_name
 from watersmeet.engine.site_task import SiteTask
 from watersmeet.engine.spec import LevelSpec
-from watersmeet.engine.split import hash_of, joins_something, quoted, site_of
+from watersmeet.engine.split import hash_of, joins_something, site_of
 from watersmeet.engine.topology import Topology
 from watersmeet.engine.types import spark_schema, spark_type
 from watersmeet.engine.worker_socket import acknowledge_at_once
@@ -143,7 +143,7 @@ def _value(column: Column, source: Input) -> str:
     computed = next((key.sql for key in source.keys if key.column == column), None)
     if column.field.startswith("#") and computed is not None:
         return computed
-    return f"{quoted(column.stream)}.{quoted(column.field)}"
+    return column.sql
 
 
 def in_slots(sql: str, layout: Layout | None) -> str:
@@ -154,7 +154,7 @@ def in_slots(sql: str, layout: Layout | None) -> str:
     "`#s0` > 3 AND `#s0` <> '`A`.`x`'"
     """
     pairs = [pair for columns in layout.columns.values() for pair in columns] if layout else []
-    slots = {f"{quoted(column.stream)}.{quoted(column.field)}": f"`{slot_name(slot)}`" for column, slot in pairs}
+    slots = {column.sql: f"`{slot_name(slot)}`" for column, slot in pairs}
     return _NAME_OR_TEXT.sub(lambda found: slots.get(found[0], found[0]), sql)
 
 

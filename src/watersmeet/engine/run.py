@@ -189,6 +189,8 @@ def _loop(start: Start, checkpoint: Checkpoint) -> EpochLoop:
     collector = Collector(checkpoint.store, start.retained_versions)
     collector.start()
     events = _adjust(checkpoint, start.expected)
+    memory = Memory(start.topology.plan, checkpoint.storage, checkpoint.manifest.groups, start.memory)
+    memory.begin(checkpoint.manifest)
     assembly = Assembly(
         start.topology,
         checkpoint.storage,
@@ -196,12 +198,10 @@ def _loop(start: Start, checkpoint: Checkpoint) -> EpochLoop:
         direct=start.direct and replace(start.direct, query=checkpoint.manifest.query_id),
         crash=CrashPlan.from_environment(),
         forget_pairs=chosen.forget_pairs,
-        weighs=start.memory.budget_bytes is not None,
+        ledger=memory.ledger if memory.is_limited else None,
         round_bytes=min(ROUND_LIMIT_BYTES, max(start.memory.budget_bytes or ROUND_LIMIT_BYTES, ROUND_LEAST_BYTES)),
     )
     start.sink.begin(checkpoint.manifest.query_id)
-    memory = Memory(start.topology.plan, checkpoint.storage, checkpoint.manifest.groups, start.memory)
-    memory.begin(checkpoint.manifest)
     stepper = Stepper(start.session, assembly, checkpoint, start.shape, start.sink, collector, memory, events)
     return EpochLoop(stepper, Caretaker(memory))
 

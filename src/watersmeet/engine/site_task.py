@@ -180,11 +180,9 @@ class SiteTask:
         return RunView(rows, counts_for)
 
     def _merge(self, order: MergeOrder) -> None:
-        found = merge(self._spec.storage, order, self._spec.groups, self._name(), self._live_paths)
-        if found is not None:
-            change, rows = found
-            self._tally.wrote(change.run, rows)
-            self._changes.append(change)
+        change, rows = merge(self._spec.storage, order, self._spec.groups, self._name(), self._live_paths)
+        self._tally.wrote(change.run, rows)
+        self._changes.append(change)
 
     def _name(self) -> RunId:
         return RunId(run_name(self._spec.epoch, self._site, uuid.uuid4().hex[:12]))

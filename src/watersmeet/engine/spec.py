@@ -47,17 +47,13 @@ class OperatorSpec:
 
 @dataclass(frozen=True)
 class MergeOrder:
-    """Runs of an input to merge into one, as far as they hold some groups of a generation.
-
-    At most ``limit_bytes`` of rows are merged: how many runs hold of the groups is known only where it is looked up.
-    """
+    """Runs of an input to merge into one, as far as they hold some groups of a generation."""
 
     operator: OperatorId
     input: InputName
     runs: tuple[tuple[RunFile, Slice], ...]
     groups: Ranges
     generation: int = LIVE
-    limit_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,6 @@ COMPARED_RANGES = 8
 _WORD = 0xFFFFFFFF
 
 
-def quoted(name: str) -> str:
-    """A name as Spark SQL quotes it.
-
-    >>> quoted("odd`name")
-    '`odd``name`'
-    """
-    return "`" + name.replace("`", "``") + "`"
-
-
 def hash_of(keys: Sequence[Key]) -> str:
     """The SQL of a composite key's hash."""
     return f"xxhash64({', '.join(key.sql for key in keys)})"

@@ -10,7 +10,6 @@ from watersmeet.engine.emit import NOTHING
 from watersmeet.engine.layout import RUN, SITE, TAG, Layout, pack, slot_name
 from watersmeet.engine.parcels import COLUMNS
 from watersmeet.engine.spec import InputSpec, OperatorSpec
-from watersmeet.engine.split import quoted
 from watersmeet.model.plan import Column, Input, Operator, Plan, group_column, operator_of
 from watersmeet.operators.hashing import is_hashable
 
@@ -96,7 +95,7 @@ class Topology:
     @cached_property
     def _columns(self) -> Mapping[str, Column]:
         """Every column by its SQL."""
-        return {f"{quoted(column.stream)}.{quoted(column.field)}": column for column in self.plan.types}
+        return {column.sql: column for column in self.plan.types}
 
     def _pack(self, columns: Mapping[int, tuple[Column, ...]]) -> Layout:
         return pack(columns, self.plan.types)

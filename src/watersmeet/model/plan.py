@@ -16,11 +16,20 @@ import pyarrow as pa
 from watersmeet.model.ids import InputName, OperatorId
 
 
+def quoted(part: str) -> str:
+    """An identifier as Spark SQL quotes it.
+
+    >>> quoted("odd`name")
+    '`odd``name`'
+    """
+    return "`" + part.replace("`", "``") + "`"
+
+
 class Column(NamedTuple):
     """A column of a stream, or (field starting with ``#``) a computed key of an input.
 
-    >>> Column("A", "x").name
-    'A.x'
+    >>> Column("A", "x").name, Column("A", "x").sql
+    ('A.x', '`A`.`x`')
     """
 
     stream: str
@@ -30,6 +39,11 @@ class Column(NamedTuple):
     def name(self) -> str:
         """The column's name in runs and exchanges."""
         return f"{self.stream}.{self.field}"
+
+    @property
+    def sql(self) -> str:
+        """The column in canonical SQL."""
+        return f"{quoted(self.stream)}.{quoted(self.field)}"
 
 
 GROUP = "group"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from watersmeet.model.errors import DuplicateNameError, QueryError, UnknownNameError, UnsupportedError, nearest
-from watersmeet.model.plan import Column, Stream
+from watersmeet.model.plan import Column, Stream, quoted
 from watersmeet.model.query import StreamNode
 from watersmeet.planning.types import canonical, ddl
 
@@ -146,15 +146,6 @@ def spelled(parts: Sequence[str]) -> str:
     A.x A.`unit price`
     """
     return ".".join(part if re.fullmatch(r"[A-Za-z_]\w*", part) else quoted(part) for part in parts)
-
-
-def quoted(part: str) -> str:
-    """An identifier in backquotes.
-
-    >>> quoted("x")
-    '`x`'
-    """
-    return "`" + part.replace("`", "``") + "`"
 
 
 def readable(sql: str) -> str:
