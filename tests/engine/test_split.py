@@ -18,14 +18,14 @@ def test_spark_and_the_kernels_agree_on_the_group_of_every_hash(spark, groups):
     rng = np.random.default_rng(groups)
     hashes = np.concatenate([np.array(EDGES), rng.integers(-(2**63), 2**63, 500)])
     rows = spark.createDataFrame([(int(h),) for h in hashes], "hash bigint")
-    found = [row.g for row in rows.select(F.expr(spark_group("hash", groups)).alias("g")).collect()]
+    found = [row.g for row in rows.select(spark_group(F.col("hash"), groups).alias("g")).collect()]
     assert found == group_of(hashes.view(np.uint64), groups).tolist()
 
 
 @pytest.mark.spark
 def test_rows_go_to_the_site_of_their_tags_routing_table(spark):
     rows = spark.createDataFrame([(0, 0), (0, -1), (1, 0), (1, -1)], f"`{TAG}` int, `{HASH}` bigint")
-    sites = rows.select(F.expr(site_of({0: [5, 6], 1: [7, 8]}, 2)).alias("site")).collect()
+    sites = rows.select(site_of({0: [5, 6], 1: [7, 8]}, 2).alias("site")).collect()
     assert [row.site for row in sites] == [5, 6, 7, 8]
 
 

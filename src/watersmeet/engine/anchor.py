@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType
 
 from watersmeet.engine.layout import HASH, RUN, SITE, TAG, slot_name
 from watersmeet.engine.parcels import COLUMNS
 from watersmeet.engine.session import has_one_executor
 from watersmeet.engine.spec import LevelSpec
-from watersmeet.engine.types import spark_type
+from watersmeet.engine.types import null
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Anchor:
     def of(cls, spark: SparkSession, keys: Sequence[int]) -> "Anchor":
         """One row per site, in the site's own partition; cached where the first epoch's tasks happen to run."""
         numbers = spark.range(0, len(keys), 1, 1)
-        sites = numbers.select(F.element_at(F.lit(list(keys)), F.expr("CAST(id + 1 AS INT)")).alias(SITE))
+        sites = numbers.select(F.element_at(F.lit(list(keys)), (F.col("id") + 1).cast(IntegerType())).alias(SITE))
         return cls(sites.repartition(len(keys), SITE).persist(), has_one_executor(spark))
 
     def gather(self, delta: DataFrame | None, spec: LevelSpec) -> DataFrame:
@@ -55,8 +56,7 @@ class Anchor:
         """The anchor in the form of a level's delta, made once: Spark plans what it is told, every time it is told."""
         if spec.level not in self._by_level:
             types = [(name, kind) for name, kind in delta_columns(spec) if name != SITE]
-            nulls = [F.lit(None).cast(spark_type(kind)).alias(name) for name, kind in types]
-            self._by_level[spec.level] = self.sites.select(SITE, *nulls)
+            self._by_level[spec.level] = self.sites.select(SITE, *(null(kind, name) for name, kind in types))
         return self._by_level[spec.level]
 
 

@@ -10,9 +10,12 @@ The `anchor` adds a row for every site, which tells a task its site and is passe
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 from itertools import chain
 
 import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -21,9 +24,9 @@ from watersmeet.engine.effects import Report
 from watersmeet.engine.layout import HASH, RUN, SITE, TAG, Layout, slot_name
 from watersmeet.engine.site_task import SiteTask
 from watersmeet.engine.spec import LevelSpec
-from watersmeet.engine.split import hash_of, joins_something, site_of
+from watersmeet.engine.split import by_tag, expression, hash_of, joins_something, site_of
 from watersmeet.engine.topology import Topology
-from watersmeet.engine.types import spark_schema, spark_type
+from watersmeet.engine.types import null, spark_schema
 from watersmeet.engine.worker_socket import acknowledge_at_once
 from watersmeet.model.errors import WorkerError
 from watersmeet.model.plan import Column, Input, Operator
@@ -49,10 +52,20 @@ def run_level(anchor: Anchor, delta: DataFrame | None, spec: LevelSpec, report: 
     return anchor.gather(delta, spec).mapInArrow(tasks, spark_schema(spec.output))
 
 
-def first_delta(union: DataFrame, topology: Topology, routing: Mapping[str, Sequence[int]], groups: int) -> DataFrame:
-    """The rows of a batch, each with its site at the operator that joins it."""
-    tables = {tag: routing[topology.inputs[tag][0].id] for tag in topology.stream_tags()}
-    return union.selectExpr(f"{site_of(tables, groups)} AS `{SITE}`", "*")
+@dataclass
+class FirstSplit:
+    """Tells a batch's rows their sites. Routing seldom changes, and writing it down takes many calls of the JVM."""
+
+    topology: Topology
+    _routing: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    _site: SparkColumn | None = None
+
+    def delta(self, union: DataFrame, routing: Mapping[str, Sequence[int]], groups: int) -> DataFrame:
+        """The rows of a batch, each with its site at the operator that joins it."""
+        if self._site is None or routing != self._routing:
+            tables = {tag: routing[self.topology.inputs[tag][0].id] for tag in self.topology.stream_tags()}
+            self._routing, self._site = routing, site_of(tables, groups).alias(SITE)
+        return union.select(self._site, "*")
 
 
 def next_delta(
@@ -61,21 +74,19 @@ def next_delta(
     """What a level produced, filtered, with hash and site at the next level; pointers and parcels keep their site."""
     if topology.packs(level):
         return produced
-    fed = topology.fed_by_level(level - 1)
+    fed, below = topology.fed_by_level(level - 1), topology.outgoing(level - 1)
     sources = {tag: source for tag, (_, source) in fed.items()}
-    hashed = _by_tag({tag: hash_of(source.keys) for tag, source in sources.items()})
+    hashed = by_tag({tag: hash_of(_keys(source, below)) for tag, source in sources.items()})
     site = site_of({tag: routing[topology.inputs[tag][0].id] for tag in fed}, groups, hashed)
-    passes = _by_tag({tag: _passes(*pair) for tag, pair in fed.items()})
-    columns = [
-        f"coalesce(`{SITE}`, {site}) AS `{SITE}`",
-        f"`{TAG}`",
-        f"CASE WHEN `{RUN}` IS NULL THEN {hashed} END AS `{HASH}`",
-        f"`{RUN}`",
-        *_slots(topology.incoming(level), sources),
-    ]
-    below = topology.outgoing(level - 1)
-    kept = produced.where(in_slots(f"`{RUN}` IS NOT NULL OR ({passes})", below))
-    return kept.selectExpr(*(in_slots(column, below) for column in columns))
+    passes = by_tag({tag: _passes(*pair, below) for tag, pair in fed.items()})
+    is_pointer = F.col(RUN).isNotNull()
+    return produced.where(is_pointer | passes).select(
+        F.coalesce(F.col(SITE), site).alias(SITE),
+        TAG,
+        F.when(~is_pointer, hashed).alias(HASH),
+        RUN,
+        *_slots(topology.incoming(level), sources, below).values(),
+    )
 
 
 def finish(rows: DataFrame, operator: Operator) -> DataFrame:
@@ -119,24 +130,26 @@ def _after_anchor(first: pa.RecordBatch) -> pa.RecordBatch:
 
 def _tagged(topology: Topology, layout: Layout, tag: int, source: Input, frames: Mapping[str, DataFrame]) -> DataFrame:
     frame = frames[source.name].alias(source.name)
-    for condition in (*topology.plan.stream(source.name).filters, joins_something(source.keys)):
+    for condition in topology.plan.stream(source.name).filters:
         frame = frame.where(condition)
-    own = dict(zip(sorted(slot for _, slot in layout.columns[tag]), _slots(layout, {tag: source}), strict=True))
-    slots = [
-        F.expr(own[slot]) if slot in own else F.lit(None).cast(spark_type(kind)).alias(slot_name(slot))
-        for slot, kind in enumerate(layout.slots)
-    ]
-    return frame.select(F.lit(tag).alias(TAG), F.expr(hash_of(source.keys)).alias(HASH), *slots)
+    keys = _keys(source, None)
+    own = _slots(layout, {tag: source}, None)
+    slots = [own[slot] if slot in own else null(kind, slot_name(slot)) for slot, kind in enumerate(layout.slots)]
+    return frame.where(joins_something(keys)).select(F.lit(tag).alias(TAG), hash_of(keys).alias(HASH), *slots)
 
 
-def _slots(layout: Layout, sources: Mapping[int, Input]) -> list[str]:
+def _slots(layout: Layout, sources: Mapping[int, Input], below: Layout | None) -> dict[int, SparkColumn]:
     """The slots that rows of some tags fill, in order."""
-    filled: dict[int, dict[int, str]] = {}
+    filled: dict[int, dict[int, SparkColumn]] = {}
     for tag, source in sources.items():
         for column, slot in layout.columns[tag]:
-            filled.setdefault(slot, {})[tag] = _value(column, source)
+            filled.setdefault(slot, {})[tag] = expression(in_slots(_value(column, source), below))
     guarded = len(sources) > 1
-    return [f"{_by_tag(cases, guarded=guarded)} AS `{slot_name(slot)}`" for slot, cases in sorted(filled.items())]
+    return {slot: by_tag(cases, guarded=guarded).alias(slot_name(slot)) for slot, cases in sorted(filled.items())}
+
+
+def _keys(source: Input, below: Layout | None) -> list[str]:
+    return [in_slots(key.sql, below) for key in source.keys]
 
 
 def _value(column: Column, source: Input) -> str:
@@ -158,14 +171,6 @@ def in_slots(sql: str, layout: Layout | None) -> str:
     return _NAME_OR_TEXT.sub(lambda found: slots.get(found[0], found[0]), sql)
 
 
-def _passes(operator: Operator, source: Input) -> str:
-    return " AND ".join([f"({joins_something(source.keys)})", *(f"({text})" for text in operator.filters)])
-
-
-def _by_tag(cases: Mapping[int, str], *, guarded: bool = False) -> str:
-    """The expression of a row's own tag; guarded where there are rows of other tags, which it may not fit."""
-    (_, value), *rest = cases.items()
-    if not rest and not guarded:
-        return value
-    whens = " ".join(f"WHEN `{TAG}` = {tag} THEN {sql}" for tag, sql in cases.items())
-    return f"CASE {whens} END"
+def _passes(operator: Operator, source: Input, below: Layout | None) -> SparkColumn:
+    conditions = (expression(in_slots(text, below)) for text in operator.filters)
+    return reduce(SparkColumn.__and__, conditions, joins_something(_keys(source, below)))

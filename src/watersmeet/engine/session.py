@@ -101,7 +101,7 @@ def check_workers(spark: SparkSession, started: Future[None]) -> None:
 
 def _start_workers(spark: SparkSession, sites: int) -> None:
     rows = spark.range(sites, numPartitions=sites)
-    rows.mapInArrow(_import_task, "id long").write.format("noop").mode("overwrite").save()
+    rows.mapInArrow(_import_task, rows.schema).write.format("noop").mode("overwrite").save()
 
 
 def _import_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

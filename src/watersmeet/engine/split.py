@@ -1,57 +1,66 @@
-"""The split operator, as Spark SQL: key -> hash -> group -> site.
+"""The split operator, as Spark's columns: key -> hash -> group -> site.
 
-The group is defined as in `watersmeet.state.groups`. A routing table is a literal array that Spark folds into a
-constant; its entries are the *site keys*, integers that Spark's own hash partitioning sends to distinct partitions.
+The group is defined as in `watersmeet.state.groups`. A routing table becomes constants of the plan; its entries are the
+*site keys*, integers that Spark's own hash partitioning sends to distinct partitions.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import pairwise
 
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, IntegerType
+
 from watersmeet.engine.layout import HASH, TAG
-from watersmeet.model.plan import Key
 
 CANDIDATES_PER_SITE = 64
 COMPARED_RANGES = 8
 _WORD = 0xFFFFFFFF
+_PLAIN_NAME = re.compile(r"(?:`(?:[^`]|``)+`)(?:\.`(?:[^`]|``)+`)*")
 
 
-def hash_of(keys: Sequence[Key]) -> str:
-    """The SQL of a composite key's hash."""
-    return f"xxhash64({', '.join(key.sql for key in keys)})"
+def expression(sql: str) -> SparkColumn:
+    """Some SQL as a column. Mere names pass by Spark's parser, whose first use takes the JVM a second or more."""
+    return F.col(sql) if _PLAIN_NAME.fullmatch(sql) else F.expr(sql)
 
 
-def joins_something(keys: Sequence[Key]) -> str:
+def hash_of(keys: Sequence[str]) -> SparkColumn:
+    """The hash of a composite key, of which some SQL gives the parts."""
+    return F.xxhash64(*map(expression, keys))
+
+
+def joins_something(keys: Sequence[str]) -> SparkColumn:
     """A null in any part of a key joins nothing."""
-    return " AND ".join(f"({key.sql}) IS NOT NULL" for key in keys)
+    return reduce(SparkColumn.__and__, (expression(key).isNotNull() for key in keys))
 
 
-def group_of(hashed: str, groups: int) -> str:
-    """The SQL of a hash's group.
-
-    >>> group_of("hash", 300)
-    'shiftright(shiftrightunsigned(hash, 32) * 300L, 32)'
-    """
-    return f"shiftright(shiftrightunsigned({hashed}, 32) * {groups}L, 32)"
+def group_of(hashed: SparkColumn, groups: int) -> SparkColumn:
+    """A hash's group."""
+    return F.shiftright(F.shiftrightunsigned(hashed, 32) * F.lit(groups), 32)
 
 
-def site_of(routings: Mapping[int, Sequence[int]], groups: int, hashed: str = f"`{HASH}`") -> str:
-    """The SQL of a row's site key, by the routing table of its tag.
+def site_of(routings: Mapping[int, Sequence[int]], groups: int, hashed: SparkColumn | None = None) -> SparkColumn:
+    """A row's site key, by the routing table of its tag.
 
     It never is a constant, even if all keys or all sites are the same: Spark would partition by the constant, and not
     by the column, and could not tell any more that sites are kept apart.
     """
-    return f"{_site_of(routings, groups, hashed)} + 0 * spark_partition_id()"
-
-
-def _site_of(routings: Mapping[int, Sequence[int]], groups: int, hashed: str) -> str:
     tables: dict[tuple[int, ...], list[int]] = {}
     for tag, routing in routings.items():
         tables.setdefault(tuple(routing), []).append(tag)
-    cases = [(tags, _look_up(table, groups, hashed)) for table, tags in tables.items()]
-    if len(cases) == 1:
-        return cases[0][1]
-    whens = " ".join(f"WHEN `{TAG}` IN ({', '.join(map(str, tags))}) THEN {sql}" for tags, sql in cases)
-    return f"CASE {whens} END"
+    group = group_of(F.col(HASH) if hashed is None else hashed, groups)
+    cases = [(tags, _look_up(table, group)) for table, tags in tables.items()]
+    key = cases[0][1] if len(cases) == 1 else _first((F.col(TAG).isin(tags), site) for tags, site in cases)
+    return key + F.lit(0) * F.spark_partition_id()
+
+
+def by_tag(cases: Mapping[int, SparkColumn], *, guarded: bool = False) -> SparkColumn:
+    """The value of a row's own tag; guarded where there are rows of other tags, which it may not fit."""
+    if len(cases) == 1 and not guarded:
+        return next(iter(cases.values()))
+    return _first((F.col(TAG) == tag, value) for tag, value in cases.items())
 
 
 def site_keys(sites: int) -> tuple[int, ...]:
@@ -84,12 +93,18 @@ def _rotate(word: int, bits: int) -> int:
     return (word << bits | word >> 32 - bits) & _WORD
 
 
-def _look_up(table: Sequence[int], groups: int, hashed: str) -> str:
+def _look_up(table: Sequence[int], group: SparkColumn) -> SparkColumn:
     """Few ranges are compared with; many are looked up in a list, which takes Spark longer to plan."""
-    group = group_of(hashed, groups)
     ends = [number for number, (here, following) in enumerate(pairwise(table), start=1) if here != following]
+    if not ends:
+        return F.lit(table[-1])
     if len(ends) < COMPARED_RANGES:
-        whens = "".join(f" WHEN {group} < {end} THEN {table[end - 1]}" for end in ends)
-        return f"CASE{whens} ELSE {table[-1]} END" if whens else str(table[-1])
-    entries = ",".join(map(str, table))
-    return f"element_at(CAST(split('{entries}', ',') AS ARRAY<INT>), CAST({group} + 1 AS INT))"
+        return _first((group < end, F.lit(table[end - 1])) for end in ends).otherwise(table[-1])
+    entries = F.split(F.lit(",".join(map(str, table))), ",").cast(ArrayType(IntegerType()))
+    return F.element_at(entries, (group + 1).cast(IntegerType()))
+
+
+def _first(cases: Iterable[tuple[SparkColumn, SparkColumn]]) -> SparkColumn:
+    """The value of the first condition that holds."""
+    (condition, value), *rest = cases
+    return reduce(lambda chosen, case: chosen.when(*case), rest, F.when(condition, value))

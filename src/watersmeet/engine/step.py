@@ -22,7 +22,7 @@ from watersmeet.engine.assembly import Assembly, routing_keys
 from watersmeet.engine.batch_limit import BatchLimit
 from watersmeet.engine.checkpoint import Checkpoint
 from watersmeet.engine.crash import reach
-from watersmeet.engine.dataflow import finish, first_delta, next_delta, run_level
+from watersmeet.engine.dataflow import FirstSplit, finish, next_delta, run_level
 from watersmeet.engine.direct_files import publish
 from watersmeet.engine.effects import Effects, clear_effects, read_effects
 from watersmeet.engine.governor import Governor
@@ -83,7 +83,7 @@ class Stepper:
         anchor = self._anchored(batch.sparkSession)
         levels = self.assembly.levels(self.manifest, self._keys)
         routing = routing_keys(self.manifest, self._keys)
-        delta = first_delta(batch, self.assembly.topology, routing, self.manifest.groups)
+        delta = self._first_split.delta(batch, routing, self.manifest.groups)
         return self._chain(anchor, delta, levels), levels
 
     def missing_rows(self, session: SparkSession, sizes: dict[int, float]) -> tuple[DataFrame, list[LevelSpec]]:
@@ -158,6 +158,10 @@ class Stepper:
     def _packs(self) -> bool:
         topology = self.assembly.topology
         return any(topology.packs(level) for level in range(topology.depth))
+
+    @cached_property
+    def _first_split(self) -> FirstSplit:
+        return FirstSplit(self.assembly.topology)
 
     @cached_property
     def _reports(self) -> Reports:

@@ -1,7 +1,7 @@
 """Between Spark's types and Arrow's. Stored columns have canonical Arrow types, whatever the session's settings."""
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
@@ -24,10 +24,14 @@ def spark_schema(schema: pa.Schema) -> spark_types.StructType:
     return spark_types.StructType([spark_types.StructField(field.name, spark_type(field.type)) for field in schema])
 
 
+def null(kind: pa.DataType, name: str) -> Column:
+    """A column of nulls."""
+    return F.lit(None).cast(spark_type(kind)).alias(name)
+
+
 def empty_frame(spark: SparkSession, schema: pa.Schema) -> DataFrame:
     """No rows of a schema, made by Spark alone, for its analyser to check expressions against."""
-    columns = [F.lit(None).cast(spark_type(field.type)).alias(field.name) for field in schema]
-    return spark.range(0).select(*columns)
+    return spark.range(0).select(*(null(field.type, field.name) for field in schema))
 
 
 def _arrow(field: spark_types.StructField, stream: str) -> pa.DataType:
