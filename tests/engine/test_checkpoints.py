@@ -119,6 +119,16 @@ def test_a_checkpoint_that_lost_its_last_version_is_refused(spark, copy):
     refused(spark, copy, errors.CheckpointCorruptError, "same moment")
 
 
+def test_a_driver_killed_while_spark_wrote_its_first_offsets_is_started_again(spark, tmp_path):
+    offsets = tmp_path / "ck/spark/offsets"
+    offsets.mkdir(parents=True)
+    for name in (".0.8a51.tmp", "..0.8a51.tmp.crc"):
+        (offsets / name).touch()
+    query = start(spark, tmp_path)
+    assert query.awaitTermination(120)
+    assert query.exception() is None
+
+
 def test_a_query_goes_on_where_it_stopped_with_another_number_of_sites(spark, tmp_path):
     old = {"A": pa.table({"k": [1, 2], "v": [1, 2]}), "B": pa.table({"k": [1, 1], "v": [3, 4]})}
     new = {"A": pa.table({"k": [1], "v": [9]}), "B": pa.table({"k": [2], "v": [8]})}

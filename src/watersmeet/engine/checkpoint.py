@@ -99,6 +99,7 @@ def open_checkpoint(
             store.commit(latest)
         elif latest != manifest:
             _check(store.storage, latest, expected)
+        _clear_first_offsets(location)
     except Exception:
         if lock is not None:
             lock.release()
@@ -138,6 +139,15 @@ def _check_offsets(location: str, manifest: Manifest) -> None:
             why="the offsets and the manifest are not of the same moment, or one of them was lost",
             how="restore both from one copy, or start with a new checkpointLocation",
         )
+
+
+def _clear_first_offsets(location: str) -> None:
+    """Remove what a driver has left that was killed while Spark wrote the offsets of its first batch.
+
+    Spark takes a half-written file for another query's, and would never start again.
+    """
+    if planned_batch(location) < 0:
+        open_storage(f"{location}/spark").sweep(older_than_s=0)
 
 
 def planned_batch(location: str) -> int:

@@ -95,3 +95,12 @@ def is_hidden(path: str) -> bool:
     (True, False)
     """
     return path.rpartition("/")[2].startswith(".")
+
+
+def is_temporary(path: str) -> bool:
+    """Whether a file is a writer's unfinished one, ours or Hadoop's, which may have one with checksums beside it.
+
+    >>> [is_temporary(path) for path in ("runs/.x.arrow-1.tmp", "offsets/..0.8a.tmp.crc", "offsets/.0.crc")]
+    [True, True, False]
+    """
+    return is_hidden(path) and path.endswith((".tmp", ".tmp.crc"))

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from watersmeet.storage.base import Data, Paths, check_folder, check_path, is_hidden
+from watersmeet.storage.base import Data, Paths, check_folder, check_path, is_hidden, is_temporary
 from watersmeet.storage.failures import reported
 
 
@@ -106,7 +106,7 @@ class LocalStorage:
         """Remove temporary files that nobody has written to for that long."""
         limit = time.time() - older_than_s
         with reported("sweep", self.root):
-            for file in filter(_is_temporary, _walk(Path(self.root))):
+            for file in [each for each in _walk(Path(self.root)) if is_temporary(each.name)]:
                 with suppress(FileNotFoundError):
                     if file.stat().st_mtime <= limit:
                         file.unlink()
@@ -158,7 +158,3 @@ def _walk(top: Path) -> Iterator[Path]:
 def _raise_unless_gone(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error
-
-
-def _is_temporary(file: Path) -> bool:
-    return is_hidden(file.name) and file.name.endswith(_SUFFIX)

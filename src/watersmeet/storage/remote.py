@@ -25,7 +25,7 @@ from typing import Any
 import fsspec
 from fsspec import AbstractFileSystem
 
-from watersmeet.storage.base import Data, Paths, check_folder, check_path, is_hidden
+from watersmeet.storage.base import Data, Paths, check_folder, check_path, is_hidden, is_temporary
 from watersmeet.storage.copies import Copies
 from watersmeet.storage.exclusive import Exclusion, exclusion, protocols, put_new
 from watersmeet.storage.failures import reported
@@ -120,14 +120,13 @@ class FsspecStorage:
         self._copies.drop(paths)
 
     def sweep(self, older_than_s: float) -> None:
-        """Remove unfinished copies on this host, and temporary files where objects are renamed."""
+        """Remove unfinished copies on this host, and temporary files, which Spark writes even where we have none."""
         self._copies.sweep(older_than_s)
         limit = datetime.now(UTC) - timedelta(seconds=older_than_s)
         with reported("sweep", self.url):
-            if self._renames:
-                files = (str(file) for file in self._fresh_fs.find(self._root))
-                left = [file for file in files if is_hidden(file) and file.endswith(".tmp")]
-                self._delete_each(file for file in left if self._untouched_since(limit, file))
+            files = (str(file) for file in self._fresh_fs.find(self._root))
+            left = [file for file in files if is_temporary(file)]
+            self._delete_each(file for file in left if self._untouched_since(limit, file))
 
     @property
     def exclusion(self) -> Exclusion:
