@@ -10,10 +10,10 @@ Two kinds of memory, because the strategies ask two kinds of questions:
    An epoch that takes the inputs' live bytes from L to L' is therefore an *exposure* of ``prod(L') - prod(L)``, and
    results per exposure is a property of the data alone. It outlives a spill: a group that was spilled is no stranger.
 
-The second kind ages: with every epoch all sums shrink by `AGEING`, so results and exposures of long ago count less than
-those of today, and drift is followed; after a sudden change they shrink faster (`watersmeet.adapt.change`). A group of
-which little is known is taken for an average one; how much is little is the business of the strategy
-(`watersmeet.adapt.spilling.adaptive`).
+The second kind ages: with every epoch all sums shrink by `AGEING`, those of what becomes of results by `FATE_AGEING`.
+Results and exposures of long ago count less than those of today, and drift is followed; after a sudden change they
+shrink faster (`watersmeet.adapt.change`). A group of which little is known is taken for an average one; how much is
+little is the business of the strategy (`watersmeet.adapt.spilling.adaptive`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,6 +29,9 @@ Floats: TypeAlias = NDArray[np.float64]
 
 AGEING = 0.9
 """What is left of a count after an epoch: half of it after 7 epochs."""
+
+FATE_AGEING = 0.95
+"""What becomes of results downstream takes longer to tell than how many there are."""
 
 SETTLED_EPOCHS = 5
 """From this age on, a generation's results downstream are its own, and not those of one spilled before it."""
@@ -132,9 +135,9 @@ class Statistics:
             aged_bytes=self.aged_bytes * AGEING + arrived,
             aged_exposure=self.aged_exposure * (AGEING * trust) + exposed,
             aged_local=self.aged_local * (AGEING * trust) + seen.local_output,
-            settled_local=self.settled_local * AGEING + settled * seen.local_output,
-            settled_global=self.settled_global * AGEING + settled * seen.global_output,
-            settled_inter=self.settled_inter * AGEING + settled * seen.inter_bytes,
+            settled_local=self.settled_local * FATE_AGEING + settled * seen.local_output,
+            settled_global=self.settled_global * FATE_AGEING + settled * seen.global_output,
+            settled_inter=self.settled_inter * FATE_AGEING + settled * seen.inter_bytes,
         )
         differ, weight = differences(later.aged_exposure, later.aged_local, later.dispersion)
         return replace(later, aged_spread=self.aged_spread * AGEING + np.array([differ * weight, weight]))

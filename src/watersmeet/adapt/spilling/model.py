@@ -5,8 +5,8 @@ All that is known of an operator's group is turned into four numbers and its arr
 1. *rate*: results for an exposure (see `watersmeet.adapt.statistics`), shrunk towards the operator's mean by
    `prior_results`, so that a group of which little is known is taken for an average one;
 2. *merit* and *burden*: how many final results, and how many stored bytes downstream, one of its results brings, as a
-   multiple of what the operator's results bring on average. With independent selectivities both are 1; a group that
-   fans out and is filtered later has a small merit;
+   multiple of what the operator's results bring on average. With independent selectivities both are 1, and what is
+   counted differs by chance alone (`fates`); a group that fans out and is filtered later has a small merit;
 3. *arrivals* by input. Streams go on as they did lately. What an operator below sends is not looked up but computed
    from its own state, since it grows with that state, and stops when it is spilled.
 
@@ -32,6 +32,12 @@ KEPT_AGEING = 0.9
 
 PRIOR_ROWS = 3.0
 """As how many results the operator's mean counts in what becomes of a group's; there are many as a rule."""
+
+CHANCE_VARIANCE = 0.1
+"""Fates that are equal by nature seem to differ by a variance of 0.01 to 0.08; by nature it was 0.5 to 2."""
+
+DOUBTED_VARIANCE = 0.03
+"""Of differences by nature with this variance, half is believed."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +132,12 @@ def _facts(candidate: Candidate, candidates: Sequence[Candidate]) -> Facts:
     row_bytes = np.zeros(known.inputs)
     for place, below in feeders:
         row_bytes[place] = _ratio(float(got[place, 0]), float(candidates[below].statistics.aged_local.sum()))
-    merit = _shrunk(known.settled_global, known.settled_local)
+    merit = fates(known.settled_global, known.settled_local)
     return Facts(
         feeders,
         _rate(known),
         merit,
-        _shrunk(known.settled_inter, known.settled_local),
+        fates(known.settled_inter, known.settled_local),
         _ratio(float((known.aged_local * merit).sum()), float(known.aged_local.sum())) or 1.0,
         known.arrival_by_input,
         known.aged_bytes / np.maximum(got, 1e-9),
@@ -164,12 +170,25 @@ def prior_results(known: Statistics) -> float:
     return min(known.dispersion / max(known.spread, 1e-9), PRIOR_RESULTS_MAX)
 
 
-def _shrunk(brought: Floats, rows: Floats) -> Floats:
-    """What a row brings, as a multiple of the mean."""
+def fates(brought: Floats, rows: Floats) -> Floats:
+    """What a group's rows bring, as a multiple of the mean; 1 for all where chance explains the differences.
+
+    A single row may bring many results again and again, so chance makes large differences, and to act on them is worse
+    than to take all groups for equal.
+
+    >>> fates(np.array([80.0, 110.0]), np.array([100.0, 100.0])).round(2).tolist()
+    [1.0, 1.0]
+    >>> fates(np.array([10.0, 190.0]), np.array([100.0, 100.0])).round(2).tolist()
+    [0.16, 1.84]
+    """
     mean = _ratio(float(brought.sum()), float(rows.sum()))
     if mean == 0:
         return np.ones_like(rows)
-    return (brought / mean + PRIOR_ROWS) / (rows + PRIOR_ROWS)
+    found = (brought / mean + PRIOR_ROWS) / (rows + PRIOR_ROWS)
+    seen = float((rows * (found - 1) ** 2).sum() / rows.sum())
+    by_nature = max(seen - CHANCE_VARIANCE, 0.0)
+    told: Floats = 1 + (found - 1) * (by_nature / (by_nature + DOUBTED_VARIANCE))
+    return told
 
 
 def _ratio(over: float, under: float) -> float:
