@@ -15,7 +15,7 @@ BUDGETS = (0.3, 0.1, 0.04)
 """Parts of the state that an unlimited run has in the end."""
 FULL, QUICK = Size(), Size(epochs=12, rows=150, tuple_range=900, groups=20)
 SEEDS, QUICK_SEEDS = (11, 12), (11,)
-"""Strategies were tuned on others."""
+"""`adaptive` was tuned on others, but for how it tells chance from nature (`model.fates`): on four others and these."""
 
 
 def run_spill(quick: bool, progress: Callable[[str], None]) -> SpillReport:  # noqa: FBT001 -- the seam
