@@ -45,6 +45,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     From outside come the peak of the memory of all its processes together, the memory of its Python workers over time,
     and the part of the machine's processors that processes of others used meanwhile: the more, the less its times say.
+    Where it is the median of several runs, ``runs_s`` has the times of all.
     """
 
     contender: Contender
@@ -57,6 +58,7 @@ class Outcome(msgspec.Struct, frozen=True):
     peak_bytes: int = 0
     others_share: float = 0.0
     workers_bytes: tuple[int, ...] = ()
+    runs_s: tuple[float, ...] = ()
 
     @property
     def last_s(self) -> float:

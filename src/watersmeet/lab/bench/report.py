@@ -133,7 +133,16 @@ def _outcome(outcome: Outcome) -> list[str]:
     last = show(outcome.last_s, "s") if outcome.epoch_ms else "-"
     state = show(outcome.state_bytes, "bytes") if outcome.state_bytes else "-"
     seen = [show(outcome.peak_bytes, "bytes"), f"{outcome.others_share:.0%}"]
-    return [outcome.contender, show(outcome.whole_s, "s"), last, state, *seen, f"{outcome.results:,}"]
+    return [outcome.contender, _whole(outcome), last, state, *seen, f"{outcome.results:,}"]
+
+
+def _whole(outcome: Outcome) -> str:
+    """The time of the run, and of how many it is the median, between which bounds."""
+    whole = show(outcome.whole_s, "s")
+    if not outcome.runs_s:
+        return whole
+    shortest, longest = (show(bound(outcome.runs_s), "s") for bound in (min, max))
+    return f"{whole} (of {len(outcome.runs_s)}: {shortest} to {longest})"
 
 
 def _comparison(each: Comparison) -> list[str]:
