@@ -119,14 +119,20 @@ def test_a_checkpoint_that_lost_its_last_version_is_refused(spark, copy):
     refused(spark, copy, errors.CheckpointCorruptError, "same moment")
 
 
-def test_a_driver_killed_while_spark_wrote_its_first_offsets_is_started_again(spark, tmp_path):
-    offsets = tmp_path / "ck/spark/offsets"
-    offsets.mkdir(parents=True)
+def test_a_driver_killed_while_spark_wrote_its_first_offsets_is_started_again(spark, copy):
+    first, *later = sorted((copy / "ck/state/manifest").iterdir())
+    assert first.name.startswith("0" * 12)
+    for manifest in later:
+        manifest.unlink()
+    for log in ("offsets", "commits", "sources"):
+        shutil.rmtree(copy / "ck/spark" / log)
+    (copy / "ck/spark/offsets").mkdir()
     for name in (".0.8a51.tmp", "..0.8a51.tmp.crc"):
-        (offsets / name).touch()
-    query = start(spark, tmp_path)
+        (copy / "ck/spark/offsets" / name).touch()
+    query = start(spark, copy)
     assert query.awaitTermination(120)
     assert query.exception() is None
+    assert [report["customMetrics"]["rowsOut"] for report in query.recentProgress] == [2]
 
 
 def test_a_query_goes_on_where_it_stopped_with_another_number_of_sites(spark, tmp_path):

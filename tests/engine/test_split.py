@@ -30,6 +30,17 @@ def test_rows_go_to_the_site_of_their_tags_routing_table(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("sites", [1, 3, 9, 50])
+def test_every_group_goes_to_its_site_be_there_few_or_many(spark, sites):
+    groups, rng = 300, np.random.default_rng(sites)
+    table = np.sort(rng.integers(0, sites, groups)) * 7
+    hashes = rng.integers(-(2**63), 2**63, 500)
+    rows = spark.createDataFrame([(0, int(h)) for h in hashes], f"`{TAG}` int, `{HASH}` bigint")
+    found = [row.site for row in rows.select(site_of({0: table.tolist()}, groups).alias("site")).collect()]
+    assert found == table[group_of(hashes.view(np.uint64), groups)].tolist()
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("sites", [1, 2, 3, 16])
 def test_every_site_gets_a_partition_of_its_own(spark, sites):
     keys = site_keys(sites)

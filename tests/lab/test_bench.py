@@ -209,6 +209,14 @@ def test_the_median_of_several_short_runs_counts_and_a_long_run_is_not_repeated(
     assert "13.0 s (of 3: 12.0 s to 16.0 s)" in Report((section,), {}).text()
 
 
+def test_runs_that_disagree_on_the_results_are_refused(monkeypatch):
+    counts = iter([1, 1, 2])
+    monkeypatch.setattr(run, "run_contender", lambda task: Outcome(task.contender, 5.0, next(counts)))
+    monkeypatch.setattr(run, "write_streams", lambda *_: None)
+    with pytest.raises(WatersmeetError, match="1, 1, 2 results"):
+        run_bench(["threeway"], quick=False, progress=lambda _: None)
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_all_contenders_of_the_three_way_benchmark_agree():

@@ -6,8 +6,8 @@ grows with the logarithm of the state, up to `MERGED_LIMIT_BYTES`. Runs that wou
 as a merge holds its result in memory: beyond it, an input has another run for every 32 to 256 MiB at a site.
 
 What a closed generation holds of an input lies in all the runs that were live when it was closed, and keeps them from
-being deleted. It does not grow any more, so it is merged at once, whatever the sizes, and the number of runs follows
-that of generations.
+being deleted. It does not grow any more, so it is merged at once, small runs with large ones, as long as four of them
+stay below a limit; the number of runs follows that of generations.
 """
 
 from collections.abc import Mapping

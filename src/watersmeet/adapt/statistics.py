@@ -11,9 +11,9 @@ Two kinds of memory, because the strategies ask two kinds of questions:
    results per exposure is a property of the data alone. It outlives a spill: a group that was spilled is no stranger.
 
 The second kind ages: with every epoch all sums shrink by `AGEING`, those of what becomes of results by `FATE_AGEING`.
-Results and exposures of long ago count less than those of today, and drift is followed; after a sudden change they
-shrink faster (`watersmeet.adapt.change`). A group of which little is known is taken for an average one; how much is
-little is the business of the strategy (`watersmeet.adapt.spilling.adaptive`).
+Results and exposures of long ago count less than those of today, and drift is followed; after a sudden change those
+that rates are made of shrink faster (`watersmeet.adapt.change`). A group of which little is known is taken for an
+average one; how much is little is the business of the strategy (`watersmeet.adapt.spilling.adaptive`).
 """
 
 from collections.abc import Mapping, Sequence

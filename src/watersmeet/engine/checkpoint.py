@@ -147,7 +147,7 @@ def _clear_first_offsets(location: str) -> None:
     Spark takes a half-written file for another query's, and would never start again.
     """
     if planned_batch(location) < 0:
-        open_storage(f"{location}/spark").sweep(older_than_s=0)
+        open_storage(f"{location}/spark/offsets").sweep(older_than_s=0)
 
 
 def planned_batch(location: str) -> int:

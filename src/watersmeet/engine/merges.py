@@ -33,14 +33,15 @@ def closed_merges(
     manifest: Manifest, operator: OperatorSpec, site: SiteId, ledger: Ledger, round_bytes: int
 ) -> Iterator[MergeOrder]:
     """The merges of an operator's closed generations at a site; none while some are being cleaned."""
-    local = to_ranges(groups_at(manifest.operators[operator.id].routing, site))
+    here = groups_at(manifest.operators[operator.id].routing, site)
+    local = to_ranges(here)
     closed = [] if manifest.cleaning else manifest.closed(operator.id, site)
     for source in operator.inputs:
         mine = [pair for pair in closed if pair[0].input == source.name]
         for generation in sorted({part.generation for _, part in mine}):
             runs = _by_id(pair for pair in mine if pair[1].generation == generation)
             if len(runs) >= merging.CLOSED_FAN_IN:
-                sizes = {run.id: ledger.slice_bytes(manifest, part) for run, part in runs.values()}
+                sizes = {run.id: ledger.slice_bytes(manifest, part, here) for run, part in runs.values()}
                 chosen = merging.choose_closed(sizes, round_bytes // CLOSED_PARTS)
                 if chosen:
                     yield MergeOrder(operator.id, source.name, tuple(runs[each] for each in chosen), local, generation)

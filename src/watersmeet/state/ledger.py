@@ -50,9 +50,9 @@ class Ledger:
             total[inputs.index(manifest.runs[part.run].input)] += self._slice(manifest, part)
         return found
 
-    def slice_bytes(self, manifest: Manifest, part: Slice) -> int:
-        """What a slice holds."""
-        return int(self._slice(manifest, part).sum())
+    def slice_bytes(self, manifest: Manifest, part: Slice, groups: Iterable[int]) -> int:
+        """What a slice holds of some groups."""
+        return int(self._slice(manifest, part)[list(groups)].sum())
 
     def _sum(self, manifest: Manifest, slices: Iterable[Slice]) -> Bytes:
         total: Bytes = np.sum([np.zeros(self.groups), *(self._slice(manifest, part) for part in slices)], axis=0)

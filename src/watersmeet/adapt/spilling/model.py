@@ -34,7 +34,11 @@ PRIOR_ROWS = 3.0
 """As how many results the operator's mean counts in what becomes of a group's; there are many as a rule."""
 
 CHANCE_VARIANCE = 0.1
-"""Fates that are equal by nature seem to differ by a variance of 0.01 to 0.08; by nature it was 0.5 to 2."""
+"""Fates that are equal by nature seem to differ by a variance of 0.01 to 0.08; by nature it was 0.5 to 2.
+
+So it was with a dozen rows or more that arrive at a group in an epoch. With fewer, chance may make more of a
+difference, which is then believed, as if it were nature.
+"""
 
 DOUBTED_VARIANCE = 0.03
 """Of differences by nature with this variance, half is believed."""
@@ -171,7 +175,7 @@ def prior_results(known: Statistics) -> float:
 
 
 def fates(brought: Floats, rows: Floats) -> Floats:
-    """What a group's rows bring, as a multiple of the mean; 1 for all where chance explains the differences.
+    """What a group's rows bring, as a multiple of the mean; 1 for all where chance is enough to explain it.
 
     A single row may bring many results again and again, so chance makes large differences, and to act on them is worse
     than to take all groups for equal.

@@ -52,6 +52,13 @@ def _run_contender(suite: Suite, size: Size, name: Contender, folder: Path, prog
         runs.append(_run_once(suite, size, name, folder, progress))
     if len(runs) == 1:
         return runs[0]
+    if len({outcome.results for outcome in runs}) > 1:
+        found = ", ".join(f"{outcome.results:,}" for outcome in runs)
+        raise WatersmeetError(
+            f"{name} gave {found} results in {suite.name}",
+            why="every run has the same data",
+            how="this is a defect: please report it",
+        )
     median = sorted(runs, key=lambda outcome: outcome.whole_s)[len(runs) // 2]
     return msgspec.structs.replace(median, runs_s=tuple(outcome.whole_s for outcome in runs))
 
