@@ -1,4 +1,4 @@
-"""When the disk is full, a source fails or a sink fails, the query stops with the cause, and goes on later."""
+"""When the disk is full, a worker dies, or a source or sink fails, the query stops with the cause and goes on later."""
 
 import pyarrow as pa
 import pytest
@@ -6,6 +6,7 @@ from tests.support.oracle import joined, multiset
 from tests.support.spark_runs import Collected
 
 import watersmeet as wm
+from watersmeet.engine.crash import CrashPlan
 from watersmeet.model import errors
 from watersmeet.storage.faulty import Fault, FaultyStorage
 
@@ -46,6 +47,19 @@ def test_a_full_disk_stops_the_query_and_loses_nothing(spark, tmp_path):
         error = failure_of(query)
     assert isinstance(error, errors.StorageFullError)
     assert "could not write" in str(error)
+    goes_on(spark, tmp_path, sink)
+
+
+def test_a_killed_worker_stops_a_query_that_is_not_tried_again_and_the_error_says_what_to_do(
+    spark, tmp_path, monkeypatch
+):
+    sink = Collected()
+    crash = CrashPlan("after-effects", 0, "worker", str(tmp_path / "crashed"))
+    monkeypatch.setenv("WATERSMEET_CRASH", crash.encode())
+    error = failure_of(start(spark, tmp_path, sink))
+    assert isinstance(error, errors.WorkerError)
+    assert "has died" in str(error)
+    assert "start the query again" in str(error)
     goes_on(spark, tmp_path, sink)
 
 

@@ -29,11 +29,10 @@ from watersmeet.engine.topology import Topology
 from watersmeet.engine.types import null, spark_schema
 from watersmeet.engine.worker_socket import acknowledge_at_once
 from watersmeet.model.errors import WorkerError
-from watersmeet.model.plan import Column, Input, Operator
+from watersmeet.model.plan import QUOTED, Column, Input, Operator
 
-_NAME = r"`(?:[^`]|``)+`"
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_NAME_OR_TEXT = re.compile(rf"{_TEXT}|{_NAME}\.{_NAME}")
+_NAME_OR_TEXT = re.compile(rf"{_TEXT}|{QUOTED}\.{QUOTED}")
 
 
 def tagged_union(topology: Topology, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -57,14 +56,15 @@ class FirstSplit:
     """Tells a batch's rows their sites. Routing seldom changes, and writing it down takes many calls of the JVM."""
 
     topology: Topology
+    groups: int
     _routing: Mapping[str, Sequence[int]] = field(default_factory=dict)
     _site: SparkColumn | None = None
 
-    def delta(self, union: DataFrame, routing: Mapping[str, Sequence[int]], groups: int) -> DataFrame:
+    def delta(self, union: DataFrame, routing: Mapping[str, Sequence[int]]) -> DataFrame:
         """The rows of a batch, each with its site at the operator that joins it."""
         if self._site is None or routing != self._routing:
             tables = {tag: routing[self.topology.inputs[tag][0].id] for tag in self.topology.stream_tags()}
-            self._routing, self._site = routing, site_of(tables, groups).alias(SITE)
+            self._routing, self._site = routing, site_of(tables, self.groups).alias(SITE)
         return union.select(self._site, "*")
 
 

@@ -14,11 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType
 
 from watersmeet.engine.layout import HASH, TAG
+from watersmeet.model.plan import QUOTED
 
 CANDIDATES_PER_SITE = 64
 COMPARED_RANGES = 8
 _WORD = 0xFFFFFFFF
-_PLAIN_NAME = re.compile(r"(?:`(?:[^`]|``)+`)(?:\.`(?:[^`]|``)+`)*")
+_PLAIN_NAME = re.compile(rf"{QUOTED}(?:\.{QUOTED})*")
 
 
 def expression(sql: str) -> SparkColumn:

@@ -83,7 +83,7 @@ class Stepper:
         anchor = self._anchored(batch.sparkSession)
         levels = self.assembly.levels(self.manifest, self._keys)
         routing = routing_keys(self.manifest, self._keys)
-        delta = self._first_split.delta(batch, routing, self.manifest.groups)
+        delta = self._first_split.delta(batch, routing)
         return self._chain(anchor, delta, levels), levels
 
     def missing_rows(self, session: SparkSession, sizes: dict[int, float]) -> tuple[DataFrame, list[LevelSpec]]:
@@ -161,7 +161,7 @@ class Stepper:
 
     @cached_property
     def _first_split(self) -> FirstSplit:
-        return FirstSplit(self.assembly.topology)
+        return FirstSplit(self.assembly.topology, self.manifest.groups)
 
     @cached_property
     def _reports(self) -> Reports:

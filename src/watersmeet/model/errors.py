@@ -92,7 +92,7 @@ class StoppedError(WatersmeetError):
 
 
 class WorkerError(WatersmeetError):
-    """Spark's Python workers cannot run site tasks."""
+    """Spark's Python workers cannot run site tasks, or died."""
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
@@ -112,17 +112,22 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 
 def recognise(text: str) -> WatersmeetError | None:
-    """Find the error a worker raised in the text Spark made of it.
+    """Find the error a worker raised in the text Spark made of it, or that the worker died.
 
     >>> recognise("PythonException: ... [StorageFullError] /ck is full: no space left. To fix it, free some.")
     StorageFullError('[StorageFullError] /ck is full: no space left. To fix it, free some.')
+    >>> type(recognise("SparkException: Python worker exited unexpectedly (crashed)")).__name__
+    'WorkerError'
     """
     found = _MARK.search(text)
     if found is None:
-        return None
+        return _died() if DIED in text else None
     kind = _conditions(WatersmeetError).get(found["name"])
     return None if kind is None else _verbatim(kind, found[0])
 
+
+DIED = "Python worker exited unexpectedly"
+"""What Spark says of a worker that was killed."""
 
 _MARK = re.compile(r"\[(?P<name>[A-Z][A-Za-z]+Error)\] [^\n]*")
 
@@ -132,6 +137,15 @@ def _conditions(base: type[WatersmeetError]) -> dict[str, type[WatersmeetError]]
     for child in base.__subclasses__():
         found |= _conditions(child)
     return found
+
+
+def _died() -> WatersmeetError:
+    return WorkerError(
+        "a Python worker of Spark's has died",
+        why="it was killed, most often by the system for want of memory, and Spark gave up its task",
+        how="start the query again, it goes on where it was; if it dies again, give it less at once: set memoryBudget, "
+        "use more sites, or let the sources read less in a batch",
+    )
 
 
 def _verbatim(kind: type[WatersmeetError], message: str) -> WatersmeetError:

@@ -15,6 +15,9 @@ import pyarrow as pa
 
 from watersmeet.model.ids import InputName, OperatorId
 
+QUOTED = r"`(?:[^`]|``)+`"
+"""The pattern of an identifier as `quoted` gives it."""
+
 
 def quoted(part: str) -> str:
     """An identifier as Spark SQL quotes it.

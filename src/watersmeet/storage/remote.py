@@ -126,8 +126,9 @@ class FsspecStorage:
         with reported("sweep", self.url):
             files = (str(file) for file in self._fresh_fs.find(self._root))
             left = [file for file in files if is_temporary(file)]
-            old = left if older_than_s == 0 else [file for file in left if self._untouched_since(limit, file)]
-            self._delete_each(old)  # clocks differ: all means all, whatever they say
+            if older_than_s > 0:  # 0 is all of them, whatever the clock of another machine says
+                left = [file for file in left if self._untouched_since(limit, file)]
+            self._delete_each(left)
 
     @property
     def exclusion(self) -> Exclusion:
