@@ -60,5 +60,7 @@ def test_a_run_begins_with_the_limit_and_keeps_it_for_parcels(spark):
     a, b, c = (flow.stream(name, wm.testing.replay(spark, parts)) for name in "ABC")
     one_level, two_levels = a.join(b, on="A.k = B.k"), a.join(b, on="A.k = B.k").join(c, on="B.k = C.k")
     assert limits_of_epochs(one_level, "A.k") == [default, UNLIMITED, UNLIMITED]
-    assert limits_of_epochs(two_levels, "A.k") == [default, default, default]
+    assert limits_of_epochs(two_levels, "A.k") == [default, UNLIMITED, UNLIMITED], "no parcels on the shortcut"
+    with wm.testing.thrown(shortcut=False):
+        assert limits_of_epochs(two_levels, "A.k") == [default, default, default]
     assert spark.conf.get(LIMIT) == default

@@ -22,17 +22,18 @@ LAW = settings(
 MORE = settings(LAW, max_examples=60)
 
 
-def check(spark: SparkSession, case: Case, sites: int, groups: int) -> None:
-    note(f"on {case.conditions}, {sites} sites, {groups} groups")
-    got = run_case(spark, case, sites=sites, partitionGroups=groups)
+def check(spark: SparkSession, case: Case, sites: int, groups: int, *, shortcut: bool = False) -> None:
+    note(f"on {case.conditions}, {sites} sites, {groups} groups, {shortcut=}")
+    with wm.testing.thrown(shortcut=shortcut):
+        got = run_case(spark, case, sites=sites, partitionGroups=groups)
     expected = joined(case.streams, case.conditions)
     assert got == expected, difference(got, expected)
 
 
-@given(case=cases(most_streams=6), sites=st.integers(1, 3), groups=st.sampled_from([1, 7, 300]))
+@given(cases(most_streams=6), st.integers(1, 3), st.sampled_from([1, 7, 300]), st.booleans())
 @LAW
-def test_random_queries_equal_a_batch_join(spark: SparkSession, case: Case, sites: int, groups: int) -> None:
-    check(spark, case, sites, groups)
+def test_random_queries_equal_a_batch_join(spark: SparkSession, case: Case, sites: int, groups: int, shortcut) -> None:
+    check(spark, case, sites, groups, shortcut=shortcut)
 
 
 @given(case=skewed_cases())
@@ -43,10 +44,12 @@ def test_skewed_keys_and_duplicates_equal_a_batch_join(spark: SparkSession, case
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@given(case=cases(most_streams=6), sites=st.integers(1, 4), groups=st.sampled_from([1, 7, 300]))
+@given(cases(most_streams=6), st.integers(1, 4), st.sampled_from([1, 7, 300]), st.booleans())
 @MORE
-def test_many_random_queries_equal_a_batch_join(spark: SparkSession, case: Case, sites: int, groups: int) -> None:
-    check(spark, case, sites, groups)
+def test_many_random_queries_equal_a_batch_join(
+    spark: SparkSession, case: Case, sites: int, groups: int, shortcut
+) -> None:
+    check(spark, case, sites, groups, shortcut=shortcut)
 
 
 def test_a_kernel_that_never_joins_new_rows_with_new_rows_is_caught(spark: SparkSession) -> None:

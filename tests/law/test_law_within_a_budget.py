@@ -25,17 +25,20 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-def check(spark: SparkSession, case: Case, options: dict[str, object]) -> None:
-    note(f"on {case.conditions}, {options}")
-    got = run_case(spark, case, **options)
+def check(spark: SparkSession, case: Case, options: dict[str, object], *, shortcut: bool = False) -> None:
+    note(f"on {case.conditions}, {options}, {shortcut=}")
+    with wm.testing.thrown(shortcut=shortcut):
+        got = run_case(spark, case, **options)
     expected = joined(case.streams, case.conditions)
     assert got == expected, difference(got, expected)
 
 
-@given(case=cases(most_streams=5), options=OPTIONS)
+@given(cases(most_streams=5), OPTIONS, st.booleans())
 @settings(LAW, max_examples=4)
-def test_random_queries_within_any_budget_equal_a_batch_join(spark: SparkSession, case: Case, options) -> None:
-    check(spark, case, options)
+def test_random_queries_within_any_budget_equal_a_batch_join(
+    spark: SparkSession, case: Case, options, shortcut
+) -> None:
+    check(spark, case, options, shortcut=shortcut)
 
 
 @given(case=skewed_cases())
@@ -54,10 +57,10 @@ def test_skewed_keys_within_a_budget_equal_a_batch_join_by_every_strategy(spark,
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@given(case=cases(most_streams=6), options=OPTIONS)
+@given(cases(most_streams=6), OPTIONS, st.booleans())
 @settings(LAW, max_examples=60)
-def test_many_random_queries_within_any_budget_equal_a_batch_join(spark: SparkSession, case: Case, options) -> None:
-    check(spark, case, options)
+def test_many_random_queries_within_any_budget_equal_a_batch_join(spark, case: Case, options, shortcut) -> None:
+    check(spark, case, options, shortcut=shortcut)
 
 
 def test_a_kernel_that_forgets_pairs_is_caught_within_a_budget_too(spark: SparkSession) -> None:

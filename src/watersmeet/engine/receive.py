@@ -4,7 +4,7 @@ A site joins what an epoch brings in *rounds* of at most ``round_bytes``, so tha
 memory: the rows of one round are old rows to the next. Most epochs have one round.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -37,12 +37,14 @@ class Receiver:
     _bytes: int = 0
     _pointers: dict[int, list[RunFile]] = field(default_factory=dict)
 
-    def rounds(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Round]:
-        """All that arrives, a round at a time."""
-        for batch in batches:
-            self._add(batch)
-            if self._bytes > self.spec.round_bytes:
-                yield self._round()
+    def take(self, batch: pa.RecordBatch) -> Iterator[Round]:
+        """Take a batch up, and give a round if that makes one."""
+        self._add(batch)
+        if self._bytes > self.spec.round_bytes:
+            yield self._round()
+
+    def rest(self) -> Iterator[Round]:
+        """What is left when all has arrived."""
         while self._batches or self._parcels or any(self._pointers.values()):
             yield self._round()
 

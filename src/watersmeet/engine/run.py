@@ -20,10 +20,12 @@ from watersmeet.engine.dataflow import tagged_union
 from watersmeet.engine.direct import Direct
 from watersmeet.engine.effects import clear_effects
 from watersmeet.engine.epoch import EpochLoop
+from watersmeet.engine.jobs import Jobs
 from watersmeet.engine.memory import Memory, MemoryOptions
 from watersmeet.engine.progress import History
 from watersmeet.engine.session import check_workers, start_workers
 from watersmeet.engine.shape import Shape
+from watersmeet.engine.shortcut import Shortcut
 from watersmeet.engine.sinks import Sink
 from watersmeet.engine.spec import ROUND_LIMIT_BYTES
 from watersmeet.engine.step import Stepper
@@ -202,7 +204,8 @@ def _loop(start: Start, checkpoint: Checkpoint) -> EpochLoop:
         round_bytes=min(ROUND_LIMIT_BYTES, max(start.memory.budget_bytes or ROUND_LIMIT_BYTES, ROUND_LEAST_BYTES)),
     )
     start.sink.begin(checkpoint.manifest.query_id)
-    stepper = Stepper(start.session, assembly, checkpoint, start.shape, start.sink, collector, memory, events)
+    jobs = Jobs(start.session, assembly, start.shape, checkpoint.manifest.groups, Shortcut(chosen.shortcut))
+    stepper = Stepper(jobs, assembly, checkpoint, start.sink, collector, memory, events)
     return EpochLoop(stepper, Caretaker(memory))
 
 

@@ -58,10 +58,17 @@ class SiteTask:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Consume the rows of this site and yield the level's output."""
-        self._reach("task-start")
-        self._forget_dead_runs()
-        for arrived in Receiver(self._spec).rounds(batches):
-            yield from self._timed(self._round(arrived))
+        for batch in batches:
+            yield from self.take(batch)
+        yield from self.end()
+
+    def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Consume some rows."""
+        return self._rounds(self._receiver.take(batch))
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """All rows have come: yield the rest, and tell what was done."""
+        yield from self._rounds(self._receiver.rest())
         yield from self._timed(self._clean())
         started = time.monotonic()
         for order in self._slice.merges:
@@ -70,6 +77,10 @@ class SiteTask:
         self._reach("before-effects")
         self._tell()
         self._reach("after-effects")
+
+    def _rounds(self, rounds: Iterable[Round]) -> Iterator[pa.RecordBatch]:
+        for arrived in rounds:
+            yield from self._timed(self._round(arrived))
 
     def _round(self, arrived: Round) -> Iterator[pa.RecordBatch]:
         kept = {tag: self._keep(self._spec.inputs[tag], rows) for tag, rows in arrived.rows.items()}
@@ -107,6 +118,13 @@ class SiteTask:
     @cached_property
     def _slice(self) -> SiteSlice:
         return self._spec.sites[self._site]
+
+    @cached_property
+    def _receiver(self) -> Receiver:
+        """The task begins with the first rows, or with their end."""
+        self._reach("task-start")
+        self._forget_dead_runs()
+        return Receiver(self._spec)
 
     @cached_property
     def _emitter(self) -> Emitter:

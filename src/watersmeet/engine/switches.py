@@ -12,10 +12,12 @@ class Switches:
     """``forget_pairs`` never joins new rows with new rows; ``wrap`` puts a storage in front of the real one.
 
     Without ``trace`` results are not traced back to the groups they came through: for measuring what that costs.
+    Without ``shortcut`` small epochs go the way of large ones.
     """
 
     forget_pairs: bool = False
     trace: bool = True
+    shortcut: bool = True
     wrap: Callable[[Storage], Storage] = lambda storage: storage
 
 

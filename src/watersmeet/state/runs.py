@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,8 @@ class _Mapping:
 
 _mapped: OrderedDict[tuple[str, str], _Mapping] = OrderedDict()
 _checked: OrderedDict[tuple[str, str], None] = OrderedDict()
+_changing = Lock()
+"""Several site tasks may be threads of one process."""
 
 
 def write_run(
@@ -56,27 +59,31 @@ def open_run(storage: Storage, run: RunFile, groups: Ranges | None = None) -> So
     name = (storage.url, run.path)
     mapping = _mapped.get(name)
     if mapping is None or (groups is not None and mapping.groups not in (None, groups)):
-        mapping = _mapped[name] = _Mapping(_map(storage, run))
+        mapping = _Mapping(_map(storage, run))
+    mapping.groups = groups or mapping.groups
+    with _changing:
+        _mapped[name] = mapping
+        _mapped.move_to_end(name)
         while len(_mapped) > MAPPED_LIMIT:
             _mapped.popitem(last=False)
-    mapping.groups = groups or mapping.groups
-    _mapped.move_to_end(name)
     return mapping.rows
 
 
 def forget_runs(storage: Storage, operators: Collection[str], live: Collection[str], epoch: int) -> None:
     """Unmap the runs of some operators that are not live and were written before an epoch; drop copies of them."""
-    mine = [path for url, path in _mapped if url == storage.url and path.split("/")[1] in operators]
-    dead = [path for path in mine if path not in live and epoch_of(path) < epoch]
-    for path in dead:
-        del _mapped[storage.url, path]
-        _checked.pop((storage.url, path), None)
+    with _changing:
+        mine = [path for url, path in _mapped if url == storage.url and path.split("/")[1] in operators]
+        dead = [path for path in mine if path not in live and epoch_of(path) < epoch]
+        for path in dead:
+            del _mapped[storage.url, path]
+            _checked.pop((storage.url, path), None)
     storage.forget(dead)
 
 
 def release_run(storage: Storage, run: RunFile) -> None:
     """Give back the memory of a run's pages; it is mapped anew when it is used again."""
-    _mapped.pop((storage.url, run.path), None)
+    with _changing:
+        _mapped.pop((storage.url, run.path), None)
 
 
 def verify_run(storage: Storage, run: RunFile) -> None:
@@ -103,9 +110,10 @@ def _map(storage: Storage, run: RunFile, *, again: bool = True) -> SortedRows:
     hashes = batch.column(0).to_numpy()
     if name not in _checked:
         _check_order(hashes, run.id)
-        _checked[name] = None
-        while len(_checked) > MAPPED_LIMIT:
-            _checked.popitem(last=False)
+        with _changing:
+            _checked[name] = None
+            while len(_checked) > MAPPED_LIMIT:
+                _checked.popitem(last=False)
     return SortedRows(hashes, batch.select(batch.schema.names[1:]))
 
 
