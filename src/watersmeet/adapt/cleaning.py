@@ -34,6 +34,8 @@ RESULT_BYTES = 64
 
 GATHER_BYTES = 32 << 20
 GATHER_LEAST_BYTES = 1 << 16
+GATHER_COPIES = 4
+"""Rows brought together are there as copied out of their runs, put together, and in order; and their numbers beside."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,12 @@ def allowance(slice_bytes: int | None, budget_bytes: int | None, *, is_root: boo
     """What a step may take, in slices while the query runs (None: at the end).
 
     >>> allowance(4 << 20, 1 << 20, is_root=False)
-    Allowance(read_bytes=4194304, results=16384.0, gather_bytes=1048576)
+    Allowance(read_bytes=4194304, results=16384.0, gather_bytes=262144)
     """
     budget = budget_bytes or SLICE_MOST_BYTES
     read = SLICE_MOST_BYTES if slice_bytes is None else slice_bytes
     results = float("inf") if is_root or slice_bytes is None else budget / RESULT_BYTES
-    return Allowance(read, results, max(GATHER_LEAST_BYTES, min(GATHER_BYTES, budget)))
+    return Allowance(read, results, max(GATHER_LEAST_BYTES, min(GATHER_BYTES, budget // GATHER_COPIES)))
 
 
 @dataclass(frozen=True)

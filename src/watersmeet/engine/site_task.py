@@ -225,6 +225,8 @@ class SiteTask:
             cleaned_bytes=self._cleaning.read_bytes if self._cleaning else 0,
         )
         self.effects_name = write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
+        if self._spec.weighs:  # Arrow would keep what it has freed for next time, on top of the budget
+            pa.default_memory_pool().release_unused()
 
     def _reach(self, point: str) -> None:
         reach(self._spec.crash, point, self._spec.epoch)
