@@ -7,6 +7,7 @@ from watersmeet.adapt.spilling import DEFAULT_STRATEGY, STRATEGIES, Candidate, P
 from watersmeet.adapt.spilling.candidates import Pool
 from watersmeet.adapt.spilling.model import facts_of, live_of, prior_results
 from watersmeet.adapt.spilling.worth import worths
+from watersmeet.adapt.spread import differences, mean_rate
 from watersmeet.adapt.statistics import Observation, Statistics
 from watersmeet.model.errors import OptionError
 from watersmeet.model.ids import OperatorId
@@ -180,16 +181,20 @@ def test_groups_that_differ_by_chance_are_taken_for_equal_and_others_are_not():
     assert prior_results(by_nature) < 20
 
 
-def chain(fed_by, order):
-    """Join2 joins a stream with what Join1 sends; the inputs come in the order given."""
+def chain(fed_by, order, trust=1.0):
+    """Join2 joins a stream with what Join1 sends; the inputs come in the order given.
+
+    ``trust`` is the part of what was known that still counted in the last epoch.
+    """
     low, high = Statistics.cold(2), Statistics.cold(2)
     for epoch in range(10):
         streams = np.full((2, 2), 1024.0)
         made = np.array([2.0, 20.0]) * (2 * epoch + 1)
         sent = np.full(2, made.sum() * 100 / 2)
-        low = low.after(Observation(streams.sum(axis=0), made, made / 2, made * 100, streams), epoch)
+        counts = trust if epoch == 9 else 1.0
+        low = low.after(Observation(streams.sum(axis=0), made, made / 2, made * 100, streams), epoch, counts)
         by_input = np.stack([np.full(2, 1024.0), sent])[order]
-        high = high.after(Observation(by_input.sum(axis=0), made, made, np.zeros(2), by_input), epoch)
+        high = high.after(Observation(by_input.sum(axis=0), made, made, np.zeros(2), by_input), epoch, counts)
     return [
         candidate("join1", 0, low, OperatorId("join2")),
         replace(candidate("join2", 1, high), fed_by=fed_by),
@@ -204,6 +209,21 @@ def test_the_model_finds_the_input_that_comes_from_below():
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             np.testing.assert_allclose(one, two)
+
+
+@pytest.mark.parametrize("trust", [1.0, 0.1])
+def test_a_change_of_rates_changes_nothing_in_what_a_row_weighs(trust):
+    assert facts_of(chain((), [0, 1], trust))[1].row_bytes.tolist() == [0.0, pytest.approx(100.0)]
+
+
+def test_groups_that_are_spilled_count_in_the_mean_and_in_the_spread_as_much_as_those_that_are_kept():
+    """What is kept is good and much alike: by its exposure it would hide that half of the groups are bad."""
+    exposure, rate = np.array([1000.0] * 10 + [100.0] * 10), np.array([10.0] * 10 + [1.0] * 10)
+    spread, weight = differences(exposure, exposure * rate, dispersion=1.0)
+    mean = mean_rate(exposure, exposure * rate, dispersion=1.0, spread=spread)
+    assert mean == pytest.approx(5.5, rel=0.02)
+    assert spread == pytest.approx(4.5**2 / 5.5**2, rel=0.1)
+    assert weight == pytest.approx(20, rel=0.02)
 
 
 def test_a_pool_has_only_what_can_be_spilled():

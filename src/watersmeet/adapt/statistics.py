@@ -12,8 +12,9 @@ Two kinds of memory, because the strategies ask two kinds of questions:
 
 The second kind ages: with every epoch all sums shrink by `AGEING`, those of what becomes of results by `FATE_AGEING`.
 Results and exposures of long ago count less than those of today, and drift is followed; after a sudden change those
-that rates are made of shrink faster (`watersmeet.adapt.change`). A group of which little is known is taken for an
-average one; how much is little is the business of the strategy (`watersmeet.adapt.spilling.adaptive`).
+that rates are made of shrink faster (`watersmeet.adapt.change`); ``aged_made``, all results of the operator, does not:
+what a result weighs above is bytes by results, and both must have forgotten as much. A group of which little is known
+is taken for an average one; how much is little is the business of the strategy (`watersmeet.adapt.spilling.adaptive`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -89,6 +90,7 @@ class Statistics:
     aged_bytes: Floats
     aged_exposure: Floats
     aged_local: Floats
+    aged_made: Floats
     settled_local: Floats
     settled_global: Floats
     settled_inter: Floats
@@ -111,6 +113,7 @@ class Statistics:
             aged_bytes=by_input,
             aged_exposure=nothing,
             aged_local=nothing,
+            aged_made=np.zeros(1),
             settled_local=nothing,
             settled_global=nothing,
             settled_inter=nothing,
@@ -135,6 +138,7 @@ class Statistics:
             aged_bytes=self.aged_bytes * AGEING + arrived,
             aged_exposure=self.aged_exposure * (AGEING * trust) + exposed,
             aged_local=self.aged_local * (AGEING * trust) + seen.local_output,
+            aged_made=self.aged_made * AGEING + seen.local_output.sum(),
             settled_local=self.settled_local * FATE_AGEING + settled * seen.local_output,
             settled_global=self.settled_global * FATE_AGEING + settled * seen.global_output,
             settled_inter=self.settled_inter * FATE_AGEING + settled * seen.inter_bytes,
@@ -234,6 +238,8 @@ class Statistics:
             for name in _COLUMNS
             if len(stored.get(name, ())) == getattr(cold, name).size
         }
+        if "aged_made" not in found and "aged_local" in found:  # of a version that did not count it
+            found["aged_made"] = found["aged_local"].sum(keepdims=True)
         return replace(cold, **found)  # type: ignore[arg-type]
 
 

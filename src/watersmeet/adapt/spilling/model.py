@@ -2,7 +2,7 @@
 
 All that is known of an operator's group is turned into four numbers and its arrivals (`Facts`):
 
-1. *rate*: results for an exposure (see `watersmeet.adapt.statistics`), shrunk towards the operator's mean by
+1. *rate*: results for an exposure (see `watersmeet.adapt.statistics`), shrunk towards the mean of its groups by
    `prior_results`, so that a group of which little is known is taken for an average one;
 2. *merit* and *burden*: how many final results, and how many stored bytes downstream, one of its results brings, as a
    multiple of what the operator's results bring on average. With independent selectivities both are 1, and what is
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watersmeet.adapt.spilling.candidates import Candidate
+from watersmeet.adapt.spread import mean_rate
 from watersmeet.adapt.statistics import EXPOSURE_UNIT_BYTES, Floats, Statistics, exposure
 
 PRIOR_RESULTS_MAX = 1e6
@@ -135,7 +136,7 @@ def _facts(candidate: Candidate, candidates: Sequence[Candidate]) -> Facts:
     got = known.aged_bytes.sum(axis=1, keepdims=True)
     row_bytes = np.zeros(known.inputs)
     for place, below in feeders:
-        row_bytes[place] = _ratio(float(got[place, 0]), float(candidates[below].statistics.aged_local.sum()))
+        row_bytes[place] = _ratio(float(got[place, 0]), float(candidates[below].statistics.aged_made[0]))
     merit = fates(known.settled_global, known.settled_local)
     return Facts(
         feeders,
@@ -159,9 +160,9 @@ def _feeders(candidate: Candidate, candidates: Sequence[Candidate]) -> tuple[tup
 
 
 def _rate(known: Statistics) -> Floats:
-    mean = _ratio(float(known.aged_local.sum()), float(known.aged_exposure.sum()))
-    if mean == 0:
+    if known.aged_local.sum() <= 0:
         return np.zeros_like(known.aged_local)
+    mean = mean_rate(known.aged_exposure, known.aged_local, known.dispersion, known.spread)
     prior = prior_results(known)
     return (known.aged_local + prior) / (known.aged_exposure + prior / mean)
 
