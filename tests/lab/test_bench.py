@@ -198,13 +198,15 @@ def test_the_median_of_several_short_runs_counts_and_a_long_run_is_not_repeated(
 
     def told(task: Task) -> Outcome:
         left = times.get(task.contender)
-        return msgspec.structs.replace(rest[task.contender], whole_s=left.pop(0) if left else 50.0)
+        whole_s = left.pop(0) if left else 50.0
+        return msgspec.structs.replace(rest[task.contender], whole_s=whole_s, epoch_ms=(whole_s, 100 - whole_s))
 
     monkeypatch.setattr(run, "run_contender", told)
     monkeypatch.setattr(run, "write_streams", lambda *_: None)
     [section] = run_bench(["threeway"], quick=False, progress=lambda _: None).sections
     found = {outcome.contender: outcome for outcome in section.outcomes}
     assert (found["watersmeet"].whole_s, found["watersmeet"].runs_s) == (13.0, (12.0, 16.0, 13.0))
+    assert found["watersmeet"].epoch_ms == (13.0, 87.0), "of every epoch the median"
     assert (found["spark-rocksdb"].whole_s, found["spark-rocksdb"].runs_s) == (140.0, ())
     assert "13.0 s (of 3: 12.0 s to 16.0 s)" in Report((section,), {}).text()
 

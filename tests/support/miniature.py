@@ -123,10 +123,7 @@ class Miniature:
         """Run an epoch without committing it, as a driver that is killed before the commit."""
         self.reported = []
         levels = self._assembly().levels(self.manifest, tuple(range(self.sites)))
-        delta = self._first_delta(tables)
-        if chance and chance.random() < 0.4 and all(spec.packed for spec in levels[1:]):
-            return self._shortcut(levels, delta, chance)
-        return self._levels(levels, delta, chance)
+        return self._levels(levels, self._first_delta(tables), chance)
 
     def _assembly(self) -> Assembly:
         return Assembly(
@@ -144,6 +141,8 @@ class Miniature:
         return pa.schema({**head, **slots, RUN: pa.string()}).empty_table()
 
     def _levels(self, levels: Sequence[LevelSpec], delta: pa.Table, chance: random.Random | None) -> pa.Table:
+        if chance and chance.random() < 0.4 and all(spec.packed for spec in levels[1:]):
+            return self._shortcut(levels, delta, chance)
         for spec in levels:
             produced = self._run_level(spec, delta, chance)
             if spec.is_root:
@@ -186,6 +185,8 @@ class Miniature:
         for _ in range(2 if chance.random() < 0.2 else 1):
             task = one_task(levels, Reported(self.reported), None)
             batches = list(task(iter(delta.to_batches(max_chunksize=chance.randint(1, 5)))))
+        if levels[-1].only_stores:
+            return self.topology.row_schema().empty_table()
         rows = pa.Table.from_batches(batches, self.topology.row_schema())
         return self._filtered(rows, self.plan.root.filters)
 

@@ -84,8 +84,14 @@ class Jobs:
         anchor = self._begin(session, manifest)
         self._batch_limit.adjust(manifest, may_lift=False)
         levels = self.assembly.cleaning(manifest, self._keys, sizes)
-        rows = self._chain(anchor, None, levels, manifest)
-        return Job(rows, levels, lambda: rows)
+
+        def long_way() -> DataFrame:
+            return self._chain(anchor, None, levels, manifest)
+
+        if not (anchor.leads and self.shortcut.suits_cleaning(levels)):
+            return Job(long_way(), levels, long_way)
+        rows = self.shortcut.run(anchor.gather(None, levels[0]), levels, self.reports.report)
+        return Job(self._finished(rows, levels), levels, long_way)
 
     def learn(self, effects: Sequence[Effects]) -> None:
         """An epoch is done: the next one is likely to be like it."""

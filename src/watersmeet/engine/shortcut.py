@@ -91,9 +91,14 @@ class Shortcut:
         is_small = self.last.suits_one_task(len(levels[0].sites), len(levels))
         return is_small and _merged_bytes(levels) <= MERGED_BYTES_MAX
 
+    def suits_cleaning(self, levels: Sequence[LevelSpec]) -> bool:
+        """Whether a step of cleanup should take it: it is all work, and few rows; nor is another process woken."""
+        return self.allowed and all(spec.packed for spec in levels[1:]) and len(levels[0].sites) <= THREADS
+
     def run(self, delta: DataFrame, levels: Sequence[LevelSpec], report: Report) -> DataFrame:
         """Bring all rows to one task, and have it do everything."""
-        task = one_task(levels, report, FIRST_ROWS if self.last is None else None)
+        has_rows = not any(part.cleaning for part in levels[0].sites.values())
+        task = one_task(levels, report, FIRST_ROWS if has_rows and self.last is None else None)
         return delta.coalesce(1).mapInArrow(task, spark_schema(levels[-1].output))
 
 
