@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.operators.product import Blocks
-from watersmeet.operators.ranges import expand
+from watersmeet.operators.ranges import Index
 
 Counts = npt.NDArray[np.int64]
 
@@ -29,12 +29,26 @@ class Output:
         """Count the results of some blocks; ``own`` is the group of each key."""
         sizes = blocks.sizes
         self.by_group += _count(own[blocks.keys], sizes, len(self.by_group))
-        for name in self.traced:
-            number = next(n for n, batch in enumerate(rows) if name in batch.schema.names)
-            lengths = blocks.lengths[number]
-            groups = groups_in(rows[number], name)[expand(blocks.starts[number], lengths)]
-            weights = np.repeat(sizes // np.maximum(lengths, 1), lengths)
-            self.traced[name] += _count(groups, weights, len(self.by_group))
+        for number, batch in enumerate(rows):
+            names = [name for name in self.traced if name in batch.schema.names]
+            if names:
+                parts = results_by_row(blocks.starts[number], blocks.lengths[number], sizes, batch.num_rows)
+                for name in names:
+                    self.traced[name] += _count(groups_in(batch, name), parts, len(self.by_group))
+
+
+def results_by_row(starts: Index, lengths: Index, sizes: Index, rows: int) -> Index:
+    """In how many results each row of an input takes part, given its range in every block and the block's results.
+
+    What begins with a range ends with it, so ranges need not be written out.
+
+    >>> results_by_row(np.array([0, 1]), np.array([2, 1]), np.array([6, 4]), 3).tolist()
+    [3, 7, 0]
+    """
+    each = sizes // np.maximum(lengths, 1)
+    begins = np.bincount(starts, weights=each, minlength=rows + 1)
+    ends = np.bincount(starts + lengths, weights=each, minlength=rows + 1)
+    return np.cumsum((begins - ends).astype(np.int64))[:rows]
 
 
 def with_groups(rows: pa.RecordBatch, name: str, groups: Counts) -> pa.RecordBatch:

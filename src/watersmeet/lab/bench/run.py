@@ -20,7 +20,7 @@ from watersmeet.lab.bench.units import show
 from watersmeet.lab.spill.run import run_spill
 from watersmeet.model.errors import WatersmeetError
 
-RUNS, SHORT_S = 3, 30.0
+RUNS, SHORT_S = 3, 40.0
 """A run of few seconds is told by chance as much as by what it does: a quiet machine swings by a tenth."""
 
 PACKAGES = ("watersmeet", "pyspark", "pyarrow", "duckdb")
