@@ -66,7 +66,6 @@ class Jobs:
         levels = self.assembly.levels(manifest, self._keys)
         routing = routing_keys(manifest, self._keys)
         delta = self._first_split.delta(batch, routing)
-
         is_first = self.shortcut.last is None
 
         def long_way() -> DataFrame:

@@ -44,7 +44,7 @@ FIRST_ROWS = 1_000_000
 """As many rows are tried in a run's first epoch, when a cold JVM takes a second for an exchange."""
 
 MERGED_BYTES_MAX = 64 << 20
-"""Merges of more are worth to be done by all cores."""
+"""Merges of more are worth doing on all cores."""
 
 
 @dataclass(frozen=True)

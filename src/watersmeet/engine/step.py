@@ -73,7 +73,7 @@ class Stepper:
         if job.has_results:
             self.sink.write(job.rows, epoch)
         else:
-            _run(job.rows)
+            run_unread(job.rows)
         self.reach("after-sink")
         effects = self._effects(job)
         if self.assembly.direct is not None:
@@ -133,7 +133,7 @@ class Stepper:
             if len(effects) == job.tasks:
                 return [each for _, each in sorted(effects.items())]
             if attempt == 0:
-                _run(job.again())
+                run_unread(job.again())
         raise WorkerError(
             f"epoch {self.manifest.version} has the effects of {len(effects)} of {job.tasks} site tasks",
             why="the others ended without telling what they did",
@@ -141,6 +141,6 @@ class Stepper:
         )
 
 
-def _run(rows: DataFrame) -> None:
+def run_unread(rows: DataFrame) -> None:
     """Have rows computed that nobody reads."""
     rows.write.format("noop").mode("overwrite").save()
