@@ -27,7 +27,7 @@ def candidate(name, level, known, parent=None, here=None):
 
 
 def pressure(need, epoch=3, seed=0, **more):
-    return Pressure(budget_bytes=1000, live_bytes=1200, need_bytes=need, epoch=epoch, seed=seed, **more)
+    return Pressure(budget_bytes=1200 - need, live_bytes=1200, fraction=0.0, epoch=epoch, seed=seed, **more)
 
 
 def two_operators(rng):

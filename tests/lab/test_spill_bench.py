@@ -6,7 +6,8 @@ import pytest
 from watersmeet.lab.bench.run import run_bench
 from watersmeet.lab.spill import run as spill_run
 from watersmeet.lab.spill.clairvoyant import HORIZONS, clairvoyant, foreseeing
-from watersmeet.lab.spill.judge import judge
+from watersmeet.lab.spill.informed import FUTURES
+from watersmeet.lab.spill.judge import beyond, judge
 from watersmeet.lab.spill.order import Order
 from watersmeet.lab.spill.report import SpillReport
 from watersmeet.lab.spill.settings import RATIOS, SETTINGS, FanOut, Setting, Size
@@ -136,3 +137,49 @@ def test_adaptive_is_far_ahead_of_recency_where_groups_differ(kind):
     size = Size(epochs=20, rows=400, tuple_range=4000, groups=30)
     scores = try_out(Setting(kind, (3, 1, 1)), 0.1, size, seeds=(1, 2), names=("adaptive", "lru")).scores
     assert scores["adaptive"].results > 1.3 * scores["lru"].results
+
+
+def test_imagined_futures_leave_the_streams_as_they_are():
+    for setting in (Setting("drifting", (3, 1, 1)), Setting("correlated", (3, 1, 1), FanOut())):
+        real, more = setting.workload(TINY, 1), setting.workload(TINY, 1, FUTURES)
+        assert more.epochs == TINY.epochs + FUTURES.after_the_end(setting.phases)
+        limits = Limits(simulate(real).peak_bytes // 20)
+        same = [simulate(each, limits, by("adaptive"), TINY.epochs) for each in (real, more)]
+        assert same[0].produced == same[1].produced
+
+
+def test_imagined_futures_are_of_the_phase_and_differ_from_each_other():
+    rows = TINY.rows * FUTURES.epochs
+    setting = Setting("drifting", (3, 1, 1))
+    keys = setting.workload(TINY, 1, FUTURES).levels[0].plain[0].key[TINY.epochs * TINY.rows :]
+    futures = keys.reshape(setting.phases, FUTURES.count, rows)
+    values = [[set(future.tolist()) for future in phase] for phase in futures]
+    for phase in values:
+        assert len({frozenset(future) for future in phase}) == FUTURES.count
+    assert set.union(*values[0]) != set.union(*values[1])
+    assert [setting.phase_at(epoch, TINY) for epoch in (0, 3, 4, 8, 11)] == [0, 0, 1, 2, 2]
+
+
+def test_who_knows_the_present_is_between_chance_and_the_clairvoyant():
+    size = Size(epochs=14, rows=200, tuple_range=1500, groups=20)
+    names = ("random", "informed", "clairvoyant")
+    scores = try_out(Setting("independent", (3, 1, 1)), 0.05, size, seeds=(1, 2), names=names).scores
+    assert scores["random"].results < 0.8 * scores["informed"].results
+    assert scores["informed"].results < 1.05 * scores["clairvoyant"].results
+
+
+def test_a_cell_that_misses_the_clairvoyant_is_told_what_can_be_known():
+    found = cell(adaptive=0.2, clairvoyant=0.3, informed=0.24)
+    [verdict] = [each for each in judge([found]) if not each.met]
+    assert verdict.knowable == pytest.approx(0.8)
+    assert beyond(found)
+    assert not beyond(cell(adaptive=0.2, clairvoyant=0.22))
+    report = SpillReport((found,), tuple(judge([found])), ())
+    assert "who knows the present exactly, but not the future, has 0.80" in report.text()
+
+
+def test_missed_cells_are_run_with_the_informed_policy():
+    missed = cell(adaptive=0.2, clairvoyant=0.3)
+    known = spill_run.informed_too(missed, TINY, (1,))
+    assert 0 < known.scores["informed"].results < 1
+    assert known.scores["adaptive"] == missed.scores["adaptive"]

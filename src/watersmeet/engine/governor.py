@@ -56,16 +56,13 @@ class Governor:
 
     def _victims(self, manifest: Manifest, here: Mapping[OperatorId, Floats], total: int, budget: int) -> Chosen:
         options, plan = self.memory.options, self.memory.plan
-        need = max(int(total * options.fraction), total - budget)
         parents = {str(i.operator): o.id for o in plan.operators for i in o.inputs if i.operator}
         known = self.memory.statistics
         candidates = [
             Candidate(o.id, o.level, parents.get(o.id), here[o.id], known[o.id], tuple(i.operator for i in o.inputs))
             for o in plan.operators
         ]
-        pressure = Pressure(
-            budget, total, need, manifest.batch + 1, options.seed, inactive_epochs=options.inactive_epochs
-        )
+        pressure = Pressure(budget, total, options.fraction, manifest.batch + 1, options.seed, options.inactive_epochs)
         chosen = choose(options.strategy, candidates, pressure)
         return {name: groups for name, groups in chosen.items() if groups}
 

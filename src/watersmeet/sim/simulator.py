@@ -76,8 +76,7 @@ class Simulation:
             candidates = self.candidates(routing == site)
             live = int(sum(candidate.live_bytes.sum() for candidate in candidates))
             if live > limits.budget_bytes:
-                need = max(live - limits.budget_bytes, round(live * limits.spill_fraction))
-                pressure = Pressure(limits.budget_bytes, live, need, epoch, limits.seed)
+                pressure = Pressure(limits.budget_bytes, live, limits.spill_fraction, epoch, limits.seed)
                 self.spill(epoch, SiteId(site), decide(self, candidates, pressure))
 
     def candidates(self, here: Floats) -> list[Candidate]:
@@ -121,10 +120,12 @@ class Simulation:
             self.statistics[level] = self.statistics[level].without(mask)
 
 
-def simulate(workload: Workload, limits: Limits | None = None, decide: Decide | None = None) -> Outcome:
-    """Run all epochs; without limits nothing is ever spilled."""
+def simulate(
+    workload: Workload, limits: Limits | None = None, decide: Decide | None = None, epochs: int | None = None
+) -> Outcome:
+    """Run all epochs, or the first so many; without limits nothing is ever spilled."""
     run = Simulation(workload)
-    for epoch in range(workload.epochs):
+    for epoch in range(workload.epochs if epochs is None else epochs):
         run.step(epoch)
         if limits is not None and decide is not None:
             run.relieve(epoch, limits, decide)

@@ -41,10 +41,15 @@ class Pressure:
 
     budget_bytes: int
     live_bytes: int
-    need_bytes: int
+    fraction: float
     epoch: int
     seed: int = 0
     inactive_epochs: int | None = None
+
+    @property
+    def need_bytes(self) -> float:
+        """What has to go."""
+        return bytes_to_free(self.live_bytes, self.budget_bytes, self.fraction)
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,15 @@ class Pool:
             mine = self.place == number
             values[mine] = column(candidate)[self.group[mine]]
         return values
+
+
+def bytes_to_free(live: float, budget: float, fraction: float) -> float:
+    """What a site has to spill: a fraction of what is live, and all that is above the budget.
+
+    >>> bytes_to_free(live=110, budget=100, fraction=0.3), bytes_to_free(live=200, budget=100, fraction=0.3)
+    (33.0, 100)
+    """
+    return max(live * fraction, live - budget)
 
 
 Strategy: TypeAlias = Callable[[Pool, Pressure], Worth]

@@ -3,16 +3,17 @@
 The model plays the epochs to come once for each horizon: rows arrive, operators join, and whenever the live bytes
 exceed the budget the groups of least worth are spilled. The horizon with the most results wins.
 
-All sites are played as one, with a budget in proportion. A query that has run for n epochs is expected to run for n
-more, between `EPOCHS_MIN` and `EPOCHS_MAX`; what is further away is less certain and counts less.
+All sites are played as one, with a budget in proportion. Nobody knows for how long a query will go on. As a rule things
+last about as long again as they have lasted: one that has run for n epochs is still there after m more with a chance of
+n / (n + m), and by that the results of that epoch count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from watersmeet.adapt.spilling.candidates import Candidate, Pressure
+from watersmeet.adapt.spilling.candidates import Candidate, Pressure, bytes_to_free
 from watersmeet.adapt.spilling.model import Facts, Live, forecast
 from watersmeet.adapt.spilling.worth import worths
 from watersmeet.adapt.statistics import Floats
@@ -20,44 +21,59 @@ from watersmeet.adapt.statistics import Floats
 HORIZONS = (1.0, 2.0, 4.0, 8.0, 16.0)
 """In epochs."""
 
-EPOCHS_MIN, EPOCHS_MAX = 6, 24
-"""How far the model plays: a few spills at least, and no further than its errors allow."""
+EPOCHS = 24
+"""How far the model plays. Longer games invest more, in what is paid back only where the query goes on for as long."""
 
-CERTAINTY = 0.98
-"""What a result counts less with every epoch that it is further away."""
+AGE_MIN = 6
+"""A query is taken to have lasted for so many epochs at least."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """For how many epochs, under which budget, and the part that each spill frees."""
+    """Under which budget, the part that each spill frees at least, and what a result of each epoch counts."""
 
-    epochs: int
     budget_bytes: float
     fraction: float
+    counts: Floats
 
 
 def best_horizon(
     facts: Sequence[Facts], live: Sequence[Live], candidates: Sequence[Candidate], pressure: Pressure
 ) -> float:
     """The horizon whose play yields most; the shortest of equals."""
-    game = Game(
-        min(max(pressure.epoch, EPOCHS_MIN), EPOCHS_MAX),
-        pressure.budget_bytes / max(_share_of_site(candidates), 1e-9),
-        pressure.need_bytes / max(pressure.live_bytes, 1),
-    )
-    return max(HORIZONS, key=lambda horizon: _play(facts, live, horizon, game))
+    budget = pressure.budget_bytes / max(_share_of_site(candidates), 1e-9)
+    game = Game(budget, pressure.fraction, still_there(pressure.epoch))
+    return max(HORIZONS, key=lambda horizon: _score(facts, live, horizon, game))
 
 
-def _play(facts: Sequence[Facts], live: Sequence[Live], horizon: float, game: Game) -> float:
-    results = 0.0
-    for epoch in range(game.epochs):
+def still_there(age: int) -> Floats:
+    """The chance that a query which has run for so many epochs goes on for one more, two more, and so on.
+
+    >>> still_there(age=24)[[0, 1, 24]].round(2).tolist()
+    [1.0, 0.96, 0.5]
+    """
+    lasted = max(age, AGE_MIN)
+    chances: Floats = lasted / (lasted + np.arange(EPOCHS))
+    return chances
+
+
+def played(
+    facts: Sequence[Facts], live: Sequence[Live], horizon: float, game: Game
+) -> Iterator[tuple[Sequence[Live], float]]:
+    """Epoch by epoch, what is live when its rows arrive, and the final results they make."""
+    for _ in game.counts:
         total = sum(float(state.size.sum()) for state in live)
         if total > game.budget_bytes:
-            live = _spilled(live, worths(facts, live, horizon), total * game.fraction)
+            need = bytes_to_free(total, game.budget_bytes, game.fraction)
+            live = _spilled(live, worths(facts, live, horizon), need)
         arrived, made = forecast(facts, live, 1.0)
-        results += CERTAINTY**epoch * float(made[-1].sum())
+        yield live, float(made[-1].sum())
         live = [state.plus(new) for state, new in zip(live, arrived, strict=True)]
-    return results
+
+
+def _score(facts: Sequence[Facts], live: Sequence[Live], horizon: float, game: Game) -> float:
+    made = [results for _, results in played(facts, live, horizon, game)]
+    return float(game.counts @ made)
 
 
 def _spilled(live: Sequence[Live], worth: Sequence[Floats], need_bytes: float) -> list[Live]:

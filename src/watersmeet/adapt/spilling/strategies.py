@@ -29,7 +29,7 @@ def choose(strategy: str, candidates: Sequence[Candidate], pressure: Pressure) -
     >>> nothing = np.zeros(2)
     >>> seen = Observation(np.array([40.0, 40.0]), np.array([1.0, 9.0]), np.array([1.0, 9.0]), nothing)
     >>> join1 = Candidate(OperatorId("join1"), 0, None, seen.arrived_bytes, Statistics.cold(2).after(seen, epoch=1))
-    >>> choose("local-output", [join1], Pressure(budget_bytes=70, live_bytes=80, need_bytes=24, epoch=1))
+    >>> choose("local-output", [join1], Pressure(budget_bytes=70, live_bytes=80, fraction=0.3, epoch=1))
     {'join1': (0,)}
     """
     if strategy not in STRATEGIES:

@@ -39,17 +39,22 @@ def foreseeing(horizon: int) -> Decide:
     """Decide by what will happen within a horizon."""
 
     def decide(run: Simulation, candidates: Sequence[Candidate], pressure: Pressure) -> Choice:
-        lost, caused = _consequences(run, candidates, range(pressure.epoch + 1, pressure.epoch + 1 + horizon))
-        pool = Pool.of(candidates)
-        worth = lost[pool.place, pool.group] / (pool.live_bytes + caused[pool.place, pool.group])
-        return least_worth_first(pool, worth, pressure)
+        begin = pressure.epoch + 1
+        lost, caused = consequences(run, candidates, range(begin, min(begin + horizon, run.workload.epochs)))
+        return least_lost_first(candidates, pressure, lost, caused)
 
     return decide
 
 
-def _consequences(run: Simulation, candidates: Sequence[Candidate], epochs: range) -> tuple[Floats, Floats]:
-    """What spilling a group loses, and what it saves downstream, by level and group."""
-    future = range(epochs.start, min(epochs.stop, run.workload.epochs))
+def least_lost_first(candidates: Sequence[Candidate], pressure: Pressure, lost: Floats, caused: Floats) -> Choice:
+    """Spill what loses least for the bytes that are live or would be caused."""
+    pool = Pool.of(candidates)
+    worth = lost[pool.place, pool.group] / (pool.live_bytes + caused[pool.place, pool.group])
+    return least_worth_first(pool, worth, pressure)
+
+
+def consequences(run: Simulation, candidates: Sequence[Candidate], future: range) -> tuple[Floats, Floats]:
+    """What spilling a group loses in some epochs, and what it saves downstream, by level and group."""
     kept = [live_of(candidate).kept for candidate in candidates]
     with_all = _continued(run, future, kept, None)
     shape = (len(run.operators), run.workload.groups)

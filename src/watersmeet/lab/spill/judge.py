@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from watersmeet.lab.spill.trial import CLAIRVOYANT, Cell
+from watersmeet.lab.spill.trial import CLAIRVOYANT, INFORMED, Cell
 
 OURS = "adaptive"
 OF_BEST = 0.97
@@ -14,7 +14,10 @@ LRU_BUDGET = 0.1
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A bound in one cell: the ratio, the least it should be, and what it was compared with."""
+    """A bound in one cell: the ratio, the least it should be, and what it was compared with.
+
+    ``knowable`` is the ratio of the policy that knows the present exactly, where it was run.
+    """
 
     bound: str
     setting: str
@@ -22,6 +25,7 @@ class Verdict(msgspec.Struct, frozen=True):
     against: str
     ratio: float
     least: float
+    knowable: float | None = None
 
     @property
     def met(self) -> bool:
@@ -35,7 +39,7 @@ def judge(cells: Sequence[Cell]) -> list[Verdict]:
 
 
 def _judge(cell: Cell) -> list[Verdict]:
-    others = [name for name in cell.scores if name not in {OURS, CLAIRVOYANT}]
+    others = [name for name in cell.scores if name not in {OURS, CLAIRVOYANT, INFORMED}]
     best = max(others, key=lambda name: cell.scores[name].results)
     found = [_verdict("best of the others", cell, best, OF_BEST)]
     found.append(_verdict("clairvoyant", cell, CLAIRVOYANT, OF_CLAIRVOYANT))
@@ -45,5 +49,11 @@ def _judge(cell: Cell) -> list[Verdict]:
 
 
 def _verdict(bound: str, cell: Cell, against: str, least: float) -> Verdict:
-    ratio = cell.scores[OURS].results / cell.scores[against].results
-    return Verdict(bound, cell.setting, cell.budget, against, ratio, least)
+    goal = cell.scores[against].results
+    knowable = cell.scores[INFORMED].results / goal if INFORMED in cell.scores and against == CLAIRVOYANT else None
+    return Verdict(bound, cell.setting, cell.budget, against, cell.scores[OURS].results / goal, least, knowable)
+
+
+def beyond(cell: Cell) -> bool:
+    """Whether the clairvoyant is out of reach in a cell, so that one would know if the present alone is enough."""
+    return any(not verdict.met and verdict.against == CLAIRVOYANT for verdict in _judge(cell))

@@ -74,4 +74,6 @@ def _orders(orders: Sequence[Order]) -> list[str]:
 
 def _missed(verdict: Verdict) -> str:
     where = f"{verdict.setting} at {verdict.budget:.0%}"
-    return f"  MISSED: {where}: {verdict.ratio:.2f} times {verdict.against}, at least {verdict.least:g} is promised"
+    missed = f"  MISSED: {where}: {verdict.ratio:.2f} times {verdict.against}, at least {verdict.least:g} is promised"
+    known = verdict.knowable
+    return missed if known is None else f"{missed}; who knows the present exactly, but not the future, has {known:.2f}"

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from watersmeet.lab.spill.judge import judge
+import msgspec
+
+from watersmeet.lab.spill.judge import beyond, judge
 from watersmeet.lab.spill.order import ORDER_SETTINGS, Order, order_of
 from watersmeet.lab.spill.report import SpillReport
 from watersmeet.lab.spill.settings import SETTINGS, Setting, Size
-from watersmeet.lab.spill.trial import Cell, try_out
+from watersmeet.lab.spill.trial import INFORMED, Cell, try_out
 
 BUDGETS = (0.3, 0.1, 0.04)
 """Parts of the state that an unlimited run has in the end."""
@@ -24,15 +26,27 @@ def run_spill(quick: bool, progress: Callable[[str], None]) -> SpillReport:  # n
     tasks = [(setting, size, seeds) for setting in SETTINGS]
     places = [(setting, size, seeds) for setting in ORDER_SETTINGS]
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        cells = list(_told(pool.map(_cells, *zip(*tasks, strict=True)), progress))
+        rows = list(_told(pool.map(_cells, *zip(*tasks, strict=True)), progress))
         orders = list(pool.map(_orders, *zip(*places, strict=True)))
-    flat = tuple(cell for row in cells for cell in row)
-    return SpillReport(flat, tuple(judge(flat)), tuple(order for row in orders for order in row), quick)
+        cells = [cell for row in rows for cell in row]
+        if not quick:
+            missed = [cell for cell in cells if beyond(cell)]
+            known = pool.map(informed_too, missed, [size] * len(missed), [seeds] * len(missed))
+            told = {(cell.setting, cell.budget): cell for cell in known}
+            cells = [told.get((cell.setting, cell.budget), cell) for cell in cells]
+    return SpillReport(tuple(cells), tuple(judge(cells)), tuple(order for row in orders for order in row), quick)
 
 
 def _cells(setting: Setting, size: Size, seeds: Sequence[int]) -> list[Cell]:
     """One process's share: all budgets, as they have the data in common."""
     return [try_out(setting, budget, size, seeds) for budget in BUDGETS]
+
+
+def informed_too(cell: Cell, size: Size, seeds: Sequence[int]) -> Cell:
+    """The cell with one more policy, to tell what can be known there."""
+    [setting] = [each for each in SETTINGS if each.name == cell.setting]
+    more = try_out(setting, cell.budget, size, seeds, [INFORMED]).scores
+    return msgspec.structs.replace(cell, scores=cell.scores | more)
 
 
 def _orders(setting: Setting, size: Size, seeds: Sequence[int]) -> list[Order]:

@@ -19,6 +19,7 @@ import numpy as np
 from watersmeet.adapt.statistics import Floats
 from watersmeet.lab.generator import Int64s, JoinColumn
 from watersmeet.lab.spill.columns import Column, Drifting, UnequalShares
+from watersmeet.lab.spill.futures import NONE, Futures
 from watersmeet.sim import Carrier, Level, Stream, Workload, key_group
 
 Ratios = tuple[float, float, float]
@@ -79,11 +80,20 @@ class Setting:
         """Whether there is anything to choose by."""
         return self.kind != "equal"
 
-    def workload(self, size: Size, seed: int) -> Workload:
-        """Draw the streams."""
+    @property
+    def phases(self) -> int:
+        """How many distributions the streams are drawn from, one after the other."""
+        return PHASES if self.kind == "drifting" else 1
+
+    def phase_at(self, epoch: int, size: Size) -> int:
+        """Which of them an epoch is drawn from."""
+        return min(epoch * size.rows // (size.epochs * size.rows // self.phases), self.phases - 1)
+
+    def workload(self, size: Size, seed: int, futures: Futures = NONE) -> Workload:
+        """Draw the streams; rows of ``futures`` are put behind the run's end."""
         rng = np.random.default_rng([seed, 1])
         join1, join2, join3 = (COLUMNS[self.kind](ratio, size, rng) for ratio in self.ratios)
-        draw = _Draw(size, seed)
+        draw = _Draw(size, seed, futures)
         c2 = draw(join2)
         if self.fan_out is None:
             c1 = draw(join1)
@@ -91,25 +101,27 @@ class Setting:
             join1 = self.fan_out.column(self.ratios[0], size, rng)
             c1 = draw(join1)
             c2 = self.fan_out.filtered(c1, c2, join1, rng)
-        epoch = np.repeat(np.arange(size.epochs), size.rows)
+        epochs = size.epochs + futures.after_the_end(self.phases)
+        epoch = np.repeat(np.arange(epochs), size.rows)
         levels = [
             Level((Stream(epoch, draw(join1)), Stream(epoch, draw(join1))), Carrier(epoch, c1, next_key=c2)),
             Level((), Carrier(epoch, draw(join2), next_key=draw(join3))),
             Level((Stream(epoch, draw(join3)),)),
         ]
-        return Workload.prepare(levels, size.epochs, size.groups)
+        return Workload.prepare(levels, epochs, size.groups)
 
 
 class _Draw:
     """Draws one column of one stream at a time, each from a generator of its own."""
 
-    def __init__(self, size: Size, seed: int) -> None:
-        self.size, self.seed, self.drawn = size, seed, 0
+    def __init__(self, size: Size, seed: int, futures: Futures) -> None:
+        self.size, self.seed, self.futures, self.drawn = size, seed, futures, 0
 
     def __call__(self, column: Column) -> Int64s:
         self.drawn += 1
         chunks = column.chunks(np.random.default_rng([self.seed, 2, self.drawn]), self.size.rows)
-        return np.concatenate(list(islice(chunks, self.size.epochs)))
+        imagined = self.futures.rows(column, [self.seed, 3, self.drawn], self.size.rows)
+        return np.concatenate([*islice(chunks, self.size.epochs), *imagined])
 
 
 def _column(average: float, factors: Floats, size: Size) -> JoinColumn:

@@ -8,10 +8,11 @@ import msgspec
 
 from watersmeet.adapt.spilling import STRATEGIES
 from watersmeet.lab.spill.clairvoyant import clairvoyant
+from watersmeet.lab.spill.informed import informed
 from watersmeet.lab.spill.settings import Setting, Size
 from watersmeet.sim import Limits, Outcome, Workload, by, simulate
 
-CLAIRVOYANT = "clairvoyant"
+CLAIRVOYANT, INFORMED = "clairvoyant", "informed"
 NAMES = (*STRATEGIES, CLAIRVOYANT)
 SITES = 2
 
@@ -44,7 +45,12 @@ def try_out(setting: Setting, budget: float, size: Size, seeds: Sequence[int], n
 def _score(name: str, setting: Setting, budget: float, size: Size, seed: int) -> Score:
     workload, unlimited = _data(setting, size, seed)
     limits = Limits(round(unlimited.peak_bytes * budget / SITES), SITES, seed=seed)
-    outcome = clairvoyant(workload, limits) if name == CLAIRVOYANT else simulate(workload, limits, by(name))
+    if name == CLAIRVOYANT:
+        outcome = clairvoyant(workload, limits)
+    elif name == INFORMED:
+        outcome = informed(setting, size, seed, limits)
+    else:
+        outcome = simulate(workload, limits, by(name))
     return Score(
         outcome.results / unlimited.results,
         outcome.spills,
