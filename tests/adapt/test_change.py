@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 
 from watersmeet.adapt.change import CHANGE_FROM, GROUPS_MIN, learn, surprise
+from watersmeet.adapt.spilling import STRATEGIES, Candidate, Pressure, choose
 from watersmeet.adapt.statistics import AGEING, Observation, Statistics
+from watersmeet.model.ids import OperatorId
 
 GROUPS = 50
 ARRIVED = np.full(GROUPS, 2048.0)
@@ -119,7 +121,7 @@ def test_a_change_is_not_taken_for_chance_from_then_on():
     assert known.dispersion <= turned.dispersion < 3 * known.dispersion
 
 
-def test_results_that_stay_away_for_days_leave_numbers_that_can_be_stored():
+def test_results_that_stay_away_for_days_leave_numbers_that_can_be_stored_and_decided_by():
     known = Statistics.cold(groups=20)
     some = Observation(np.full(20, 2048.0), np.arange(20.0), np.zeros(20), np.zeros(20))
     none = Observation(np.full(20, 2048.0), np.zeros(20), np.zeros(20), np.zeros(20))
@@ -127,6 +129,28 @@ def test_results_that_stay_away_for_days_leave_numbers_that_can_be_stored():
         [known] = learn([known], [some], 0)
         for epoch in range(1, 9000):
             [known] = learn([known], [none], epoch)
+            if epoch % 500 == 0:
+                join = Candidate(OperatorId("join"), 0, None, known.size_bytes, known)
+                pressure = Pressure(1000, int(known.size_bytes.sum()), 0.3, epoch)
+                assert all(choose(strategy, [join], pressure)["join"] for strategy in STRATEGIES)
             known = known.without(np.full(20, epoch % 5 == 0))
     assert all(np.isfinite(values).all() for values in known.stored().values())
+    assert np.isfinite(known.spread)
+    assert known.aged_local.sum() == 0
+
+
+def test_one_group_that_gets_no_more_rows_does_not_make_all_others_equal():
+    """Its exposure ages to nothing, while the others go on as ever."""
+    rng = np.random.default_rng(7)
+    rates = dealt_out(rng)
+    active = np.arange(len(rates)) > 0
+    known = Statistics.cold(len(rates))
+    first = np.full(len(rates), 2048.0)
+    with np.errstate(all="raise", under="ignore"):
+        for epoch in range(8000):
+            arrived = first if epoch == 0 else first * active
+            made = rates * arrived / 2048.0 * 10
+            [known] = learn([known], [Observation(arrived, made, np.zeros_like(made), np.zeros_like(made))], epoch)
+            known = known.without(np.ones(len(rates), dtype=bool))
+    assert known.spread > 0.1
     assert np.isfinite(known.spread)

@@ -1,9 +1,10 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from watersmeet.adapt.statistics import AGEING, NEVER, SETTLED_EPOCHS, Observation, Statistics
+from watersmeet.adapt.statistics import AGEING, NEVER, SETTLED_EPOCHS, Observation, Statistics, exposure
 
 
 def observation(arrived, local=None, final=None, inter=None, by_input=None):
@@ -108,3 +109,19 @@ def test_stored_numbers_are_short():
 def test_statistics_of_another_number_of_groups_start_cold():
     stored = Statistics.cold(2).after(observation([1, 1]), epoch=0).stored()
     assert Statistics.restored(stored, groups=3).size_bytes.tolist() == [0, 0, 0]
+
+
+def test_numbers_of_epochs_are_stored_as_they_are():
+    seen = Observation(np.array([80.0]), np.array([3.0]), np.array([2.0]), np.array([9.0]))
+    known = replace(Statistics.cold(1), epochs=np.array([123456.0])).after(seen, epoch=123456)
+    known = known.without(np.array([True]))
+    again = Statistics.restored(known.stored(), groups=1)
+    assert (again.last_use[0], again.spilled[0], again.epochs[0]) == (123456.0, 123457.0, 123457.0)
+
+
+def test_numbers_beyond_all_measure_are_stored_as_numbers():
+    rows = np.full((64, 2), 1e8)
+    seen = Observation(rows.sum(axis=0), np.array([1e300, 1e-320]), np.array([np.inf, 0.0]), np.zeros(2), rows)
+    known = Statistics.cold(2, inputs=64).after(seen, epoch=1).after(seen, epoch=2)
+    assert all(np.isfinite(values).all() for values in known.stored().values())
+    assert np.isfinite(exposure(rows)).all()

@@ -9,9 +9,10 @@ operator together can:
    strategies go by, and the whole may rise and fall with what comes from below.
 2. The mean square of it, each group's limited to `SURPRISE_MAX` so that no single one can raise an alarm, is how many
    times as far off as usual the epoch is: about 1, whatever the data, while they are settled.
-3. From `CHANGE_FROM` times on, the past counts less: at 4 times, a quarter. All operators of a query forget as much as
-   the one that was surprised most. Streams change together as a rule, and an operator with few results is told by the
-   others.
+3. From `CHANGE_FROM` times on, the past counts less, and soon nothing: a sixth at two and a half times, a
+   twenty-fifth at three. After a change what was known is no better than nothing known, and keeps the new from being
+   seen. All operators of a query forget as much as the one that was surprised most. Streams change together as a rule,
+   and an operator with few results is told by the others.
 
 The past loses its weight, and nothing else: until results come in, a group is taken for what it was.
 """
@@ -28,6 +29,9 @@ SURPRISE_MAX = 9.0
 CHANGE_FROM = 2.0
 """Settled data seldom go up to this, with few groups that tell a little beyond: results come in bunches."""
 
+STEEPNESS = 8
+"""With which power the past loses its weight beyond that."""
+
 GROUPS_MIN = 10
 """So many groups have to tell; the mean of fewer is chance."""
 
@@ -35,7 +39,7 @@ GROUPS_MIN = 10
 def learn(known: Sequence[Statistics], seen: Sequence[Observation], epoch: int) -> list[Statistics]:
     """Take in an epoch of all operators of a query."""
     furthest = max((surprise(*each) for each in zip(known, seen, strict=True)), default=0.0)
-    trust = (CHANGE_FROM / max(furthest, CHANGE_FROM)) ** 2
+    trust = (CHANGE_FROM / max(furthest, CHANGE_FROM)) ** STEEPNESS
     return [each.after(told, epoch, trust) for each, told in zip(known, seen, strict=True)]
 
 

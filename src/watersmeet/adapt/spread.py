@@ -45,8 +45,10 @@ def mean_rate(exposure: NDArray[np.float64], results: NDArray[np.float64], dispe
     >>> round(mean_rate(np.array([100.0, 1.0]), np.array([300.0, 1.0]), dispersion=1.0, spread=10.0), 2)
     2.02
     """
-    mean, spread = float(results.sum() / exposure.sum()), max(spread, 0.0)
+    told = exposure > 0
+    weights, made = exposure[told], results[told]
+    mean, spread = float(made.sum() / weights.sum()), max(spread, 0.0)
     for _ in range(ROUNDS):
-        weights = exposure / (exposure * mean * spread + dispersion)
-        mean = float((weights * results / np.maximum(exposure, 1e-300)).sum() / weights.sum())
+        trust = weights / (weights * mean * spread + dispersion)
+        mean = float((trust * made / weights).sum() / trust.sum())
     return mean

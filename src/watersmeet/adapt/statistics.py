@@ -46,8 +46,20 @@ NEVER = -1.0
 STORED_DIGITS = 4
 """Significant digits in a manifest: far more than the estimates deserve."""
 
+EXACT = frozenset({"last_use", "spilled", "epochs"})
+"""Numbers of epochs are not estimates."""
+
+STORED_MAX = 1e300
+"""What is larger would be read back as infinite."""
+
 EXPOSURE_UNIT_BYTES = 1024.0
 """Keeps powers of byte counts near 1."""
+
+EXPOSURE_MAX = 1e200
+"""Nothing real is so large, and sums and squares of it are still finite."""
+
+GONE = 1e-60
+"""Less than this is nothing: what ages for thousands of epochs would end as the smallest number there is, and stay."""
 
 
 @dataclass(frozen=True)
@@ -135,13 +147,13 @@ class Statistics:
             last_use=np.where(used, float(epoch), self.last_use),
             epochs=self.epochs + 1,
             aged_surprise=self.aged_surprise * AGEING + self._surprise(exposed, seen.local_output),
-            aged_bytes=self.aged_bytes * AGEING + arrived,
-            aged_exposure=self.aged_exposure * (AGEING * trust) + exposed,
-            aged_local=self.aged_local * (AGEING * trust) + seen.local_output,
-            aged_made=self.aged_made * AGEING + seen.local_output.sum(),
-            settled_local=self.settled_local * FATE_AGEING + settled * seen.local_output,
-            settled_global=self.settled_global * FATE_AGEING + settled * seen.global_output,
-            settled_inter=self.settled_inter * FATE_AGEING + settled * seen.inter_bytes,
+            aged_bytes=_aged(self.aged_bytes, AGEING) + arrived,
+            aged_exposure=_aged(self.aged_exposure, AGEING * trust) + exposed,
+            aged_local=_aged(self.aged_local, AGEING * trust) + seen.local_output,
+            aged_made=_aged(self.aged_made, AGEING) + seen.local_output.sum(),
+            settled_local=_aged(self.settled_local, FATE_AGEING) + settled * seen.local_output,
+            settled_global=_aged(self.settled_global, FATE_AGEING) + settled * seen.global_output,
+            settled_inter=_aged(self.settled_inter, FATE_AGEING) + settled * seen.inter_bytes,
         )
         differ, weight = differences(later.aged_exposure, later.aged_local, later.dispersion)
         return replace(later, aged_spread=self.aged_spread * AGEING + np.array([differ * weight, weight]))
@@ -222,7 +234,7 @@ class Statistics:
         >>> Statistics.cold(2).stored()["last_use"]
         [-1.0, -1.0]
         """
-        columns = {name: _rounded(getattr(self, name)) for name in _COLUMNS}
+        columns = {name: _storable(getattr(self, name), exact=name in EXACT) for name in _COLUMNS}
         return {"inputs": [float(self.inputs)], **columns}
 
     @classmethod
@@ -252,9 +264,16 @@ def exposure(bytes_by_input: Floats) -> Floats:
     >>> exposure(np.array([[1024.0], [2048.0]])).tolist()
     [2.0]
     """
-    product: Floats = np.prod(bytes_by_input / EXPOSURE_UNIT_BYTES, axis=0)
+    with np.errstate(over="ignore"):
+        product: Floats = np.minimum(np.prod(bytes_by_input / EXPOSURE_UNIT_BYTES, axis=0), EXPOSURE_MAX)
     return product
 
 
-def _rounded(values: Floats) -> list[float]:
-    return [float(f"{value:.{STORED_DIGITS}g}") for value in np.nan_to_num(values).ravel().tolist()]
+def _aged(values: Floats, ageing: float) -> Floats:
+    left: Floats = values * ageing
+    return np.where(left < GONE, 0.0, left)
+
+
+def _storable(values: Floats, *, exact: bool) -> list[float]:
+    numbers = np.clip(np.nan_to_num(values), -STORED_MAX, STORED_MAX).ravel().tolist()
+    return numbers if exact else [float(f"{number:.{STORED_DIGITS}g}") for number in numbers]

@@ -160,7 +160,7 @@ def _feeders(candidate: Candidate, candidates: Sequence[Candidate]) -> tuple[tup
 
 
 def _rate(known: Statistics) -> Floats:
-    if known.aged_local.sum() <= 0:
+    if known.aged_local[known.aged_exposure > 0].sum() <= 0:
         return np.zeros_like(known.aged_local)
     mean = mean_rate(known.aged_exposure, known.aged_local, known.dispersion, known.spread)
     prior = prior_results(known)
