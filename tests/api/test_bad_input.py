@@ -97,6 +97,11 @@ def test_windows_are_refused_until_they_are_kept(spark, flow):
     [
         ({"memoryBudgt": "64m"}, "memoryBudget"),
         ({"memoryBudget": "lots"}, "64m"),
+        ({"memoryBudget": "1.5g"}, "whole number"),
+        ({"memoryBudget": "64bb"}, "64m"),
+        ({"memoryBudget": "9" * 5000}, "64m"),
+        ({"sites": "\u00b2"}, "4"),
+        ({"sites": "9" * 5000}, "4"),
         ({"spillFraction": 2}, "0.3"),
         ({"spillStrategy": "adaptiv"}, "adaptive"),
         ({"partitionGroups": 0}, "300"),

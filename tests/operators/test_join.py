@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from watersmeet.operators import join as joins
 from watersmeet.operators import probe as probes
-from watersmeet.operators.generations import Piece
+from watersmeet.operators.generations import Piece, parts
 from watersmeet.operators.join import Join
 from watersmeet.operators.probe import RunView, Side
 from watersmeet.operators.trace import groups_in, with_groups
@@ -123,6 +123,27 @@ def across(generations):
 @settings(max_examples=1000, deadline=None)
 def test_cleanup_gives_every_result_across_generations_once(generations, collide, split):
     assert missing(generations, collide=collide, split=split) == across(generations)
+
+
+def test_cleanup_is_exact_where_keys_differ_in_how_many_generations_they_have():
+    generations = [
+        [[k for k in range(12) if g % (k + 1) == 0], [k for k in range(12) if g % (12 - k) == 0]] for g in range(20)
+    ]
+    assert missing(generations, collide=False) == across(generations)
+    assert missing(generations, collide=True, split=1) == across(generations)
+
+
+def test_one_key_in_many_generations_does_not_make_the_tables_of_all_others_high():
+    """A table of counts has about as many entries as there are rows, however the generations are spread."""
+    cold, hot, many = 20_000, -1, 400
+    inputs = [
+        [Piece(g, piece(n, [hot, *(range(cold) if g < 2 else ())], 0, collide=False)) for g in range(many)]
+        for n in range(2)
+    ]
+    found = list(parts(inputs, 1 << 30))
+    assert sum(len(part.keys) for part in found) == cold + 1
+    rows = sum(len(each.rows) for each in inputs[0])
+    assert sum(each.counts.size for part in found for each in part.inputs) <= 2 * 2 * rows
 
 
 @given(epochs=epochs())

@@ -9,11 +9,13 @@ from watersmeet.model.ids import BatchId, InputName, OperatorId, RunId
 from watersmeet.state import runs
 from watersmeet.state.changes import AddRun, FinishBatch, MergeRuns, apply_all
 from watersmeet.state.garbage import Collector
-from watersmeet.state.manifest import Manifest, OperatorState
+from watersmeet.state.ledger import Ledger
+from watersmeet.state.manifest import LIVE, Manifest, OperatorState, Slice
 from watersmeet.state.rows import SortedRows, bytes_by_group, sort_rows
 from watersmeet.state.runs import open_run, run_name, verify_run, write_run
 from watersmeet.state.versions import VersionStore
 from watersmeet.storage.local import LocalStorage
+from watersmeet.storage.remote import FsspecStorage
 
 JOIN, A = OperatorId("join1"), InputName("A")
 
@@ -111,3 +113,14 @@ def test_what_a_retained_version_names_stays_and_the_rest_goes(storage):
     assert orphan.path in storage.list("runs"), "orphans are found by listing, at a start or now and then"
     Collector(store, retained=2).start()
     assert storage.list("runs") == [made[2].path]
+
+
+@pytest.mark.parametrize(("tier", "kept"), [("memory", True), ("disk", False)])
+def test_a_spilled_run_that_was_copied_to_be_measured_does_not_stay_on_this_host(tmp_path, tier, kept):
+    storage = FsspecStorage(f"file://{tmp_path}/state", cache=str(tmp_path / "copies"))
+    run = written(storage, 0)
+    storage.forget([run.path])
+    part = Slice(run.id, run.groups, LIVE if tier == "memory" else 3, tier)
+    manifest = Manifest("q", {}, 8, 1, {JOIN: OperatorState((0,) * 8, (part,))}, runs={run.id: run})
+    assert Ledger(storage, 8).slice_bytes(manifest, part, range(8)) > 0
+    assert any(path.is_file() for path in (tmp_path / "copies").rglob("*")) == kept

@@ -14,7 +14,9 @@ CleanupMoment = Literal["idle", "end"]
 DEFAULT_GROUPS = 300
 MAX_SITES = 4096
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE = re.compile(r"(\d+)\s*([bkmgt]?)b?", re.IGNORECASE)
+DIGITS_MAX = 18
+_SIZE = re.compile(r"([0-9]{1,18})\s*(b|[kmgt]b?|)", re.IGNORECASE)
+"""A whole number and a unit; more digits than that are more than any machine has."""
 
 # The options Spark's own batch sinks take; those of other formats are passed on unseen.
 _FILES = {
@@ -97,8 +99,8 @@ def _sink_option(name: str, sink: str) -> str:
 def _bytes(name: str, value: object) -> int:
     found = _SIZE.fullmatch(_text(value).strip())
     if found is None or int(found[1]) == 0:
-        raise _bad(name, value, "a size above 0", "64m (units: k, m, g, t)")
-    return int(found[1]) * _UNITS[found[2].lower()]
+        raise _bad(name, value, "a whole number above 0 of bytes, or of k, m, g or t of them", "64m or 1536m")
+    return int(found[1]) * _UNITS[found[2].lower()[:1]]
 
 
 def _fraction(name: str, value: object) -> float:
@@ -114,7 +116,7 @@ def _fraction(name: str, value: object) -> float:
 def _whole(most: int, example: str, least: int = 1):  # type: ignore[no-untyped-def]  # noqa: ANN202
     def read(name: str, value: object) -> int:
         text = _text(value).strip()
-        if not text.isdigit() or not least <= int(text) <= most:
+        if not (text.isascii() and text.isdigit() and len(text) < DIGITS_MAX) or not least <= int(text) <= most:
             raise _bad(name, value, f"a whole number from {least} to {most}", example)
         return int(text)
 

@@ -84,7 +84,7 @@ class Assembly:
     def _site_slice(self, manifest: Manifest, operators: Sequence[OperatorSpec], site: SiteId, key: int) -> SiteSlice:
         """What one site needs to know of the manifest for some operators."""
         live = {operator.id: tuple(manifest.live(operator.id, site)) for operator in operators}
-        merges = [order for operator in operators for order in live_merges(manifest, operator, site)]
+        merges = [order for operator in operators for order in live_merges(manifest, operator, site, self.ledger)]
         if self.ledger is not None:
             for operator in operators:
                 merges += closed_merges(manifest, operator, site, self.ledger, self.round_bytes)

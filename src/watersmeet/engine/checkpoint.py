@@ -127,6 +127,8 @@ def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
         )
     with ThreadPoolExecutor(VERIFY_THREADS) as pool:
         _consume(pool.map(lambda run: verify_run(storage, run), manifest.runs.values()))
+    live = {part.run for state in manifest.operators.values() for part in state.slices if part.tier == "memory"}
+    storage.forget([run.path for run in manifest.runs.values() if run.id not in live])
 
 
 def _check_offsets(location: str, manifest: Manifest) -> None:

@@ -1,7 +1,8 @@
 """The merges a site is told to do, by the policy of `watersmeet.adapt.merging`.
 
-Of each input, an epoch has at most one merge of live runs and one of a closed generation, the oldest that needs it. The
-latter takes the sizes of slices, which are known (and new generations come) only where there is a budget.
+Of each input, an epoch has at most one merge of live runs and one of a closed generation, the oldest that needs it. A
+run counts with what is still used of it: after spills a large file may hold little that is live. Where there is no
+budget, and so no ledger, that is all of it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,12 +20,19 @@ CLOSED_PARTS = 4
 Pair = tuple[RunFile, Slice]
 
 
-def live_merges(manifest: Manifest, operator: OperatorSpec, site: SiteId) -> Iterator[MergeOrder]:
+def live_merges(
+    manifest: Manifest, operator: OperatorSpec, site: SiteId, ledger: Ledger | None
+) -> Iterator[MergeOrder]:
     """The merges of an operator's live runs at a site."""
-    local = to_ranges(groups_at(manifest.operators[operator.id].routing, site))
+    here = groups_at(manifest.operators[operator.id].routing, site)
+    local = to_ranges(here)
     for source in operator.inputs:
         runs = _by_id(pair for pair in manifest.live(operator.id, site) if pair[0].input == source.name)
-        chosen = merging.choose({run.id: run.bytes for run, _ in runs.values()})
+        sizes = {
+            run.id: run.bytes if ledger is None else ledger.slice_bytes(manifest, part, here)
+            for run, part in runs.values()
+        }
+        chosen = merging.choose(sizes)
         if chosen:
             yield MergeOrder(operator.id, source.name, tuple(runs[each] for each in chosen), local)
 

@@ -48,6 +48,8 @@ class Upkeep:
             self._refuse_stopped()
             while self.loop.clean(operators, closed_by=closed_by):
                 self._refuse_stopped()
+            if self.loop.missing_groups():  # of those spilled since, or of all, if it was stopped just now
+                self._refuse_stopped()
         self.loop.revive()
 
     def when_idle(self, failed: Callable[[Exception], None]) -> None:
@@ -56,6 +58,8 @@ class Upkeep:
             try:
                 while self._is_idle() and self.loop.clean(self.plan.operators):
                     pass
+            except StoppedError:  # it ended while this waited for its turn; a step that failed is told by itself
+                return
             except Exception as error:  # noqa: BLE001 -- it ends the query, as a failed epoch does
                 failed(error)
                 return

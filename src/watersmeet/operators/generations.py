@@ -3,8 +3,9 @@
 1. A group is a range of hashes. If the rows of all its generations are too many, the range is halved, and so on: every
    part is cleaned by itself, so a group may be larger than memory. Only the rows of a single hash are never split.
 2. The keys of a part are the hashes that every input has in some generation, and that have more than one generation.
-3. The generations of each key are numbered, oldest first. Few keys have rows in many generations, so numbers stay
-   small, however many generations there are.
+3. The generations of each key are numbered, oldest first. How many rows of a key are of which is a table with a column
+   for every key, as high as the key with the most generations needs it. So that one busy key does not make the tables
+   of all others high, keys with up to 2, 4, 8, ... generations are parts of their own.
 4. Rows are gathered key by key, and those of a key generation by generation.
 """
 
@@ -55,24 +56,24 @@ def parts(inputs: Sequence[Sequence[Piece]], limit_bytes: int, low: int = 0, hig
         yield from parts(inside, limit_bytes, low, middle)
         yield from parts(inside, limit_bytes, middle, high)
         return
-    found = _gathered(inside)
-    if len(found.keys):
-        yield found
+    yield from _gathered(inside)
 
 
-def _gathered(inputs: Sequence[Sequence[Piece]]) -> Part:
+def _gathered(inputs: Sequence[Sequence[Piece]]) -> Iterator[Part]:
     numbers = sorted({piece.generation for pieces in inputs for piece in pieces})
     present = [distinct([piece.rows.hashes for piece in pieces]) for pieces in inputs]
     keys = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), present)
     if not len(keys):
-        return Part(keys, [])
+        return
     sides = [_Side.of(pieces, keys, numbers) for pieces in inputs]
     kinds = distinct([side.codes for side in sides])  # a kind is a key in a generation, and so is a code
     owners = kinds // len(numbers)
     generations = np.bincount(owners, minlength=len(keys))
     ranks = np.arange(len(kinds)) - offsets(generations)[owners]
-    torn = generations > 1
-    return Part(keys[torn], [side.gather(kinds, ranks, torn, len(numbers)) for side in sides])
+    heights = np.ceil(np.log2(generations))
+    for height in np.unique(heights[heights > 0]):
+        alike = heights == height
+        yield Part(keys[alike], [side.gather(kinds, ranks, alike, len(numbers)) for side in sides])
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,12 @@ class _Side:
         codes = nearest[found] * len(numbers) + _generations(pieces, numbers)[found]
         return cls(one_batch(pa.Table.from_batches([piece.rows.rows for piece in pieces])), found, codes)
 
-    def gather(self, kinds: Index, ranks: Index, torn: npt.NDArray[np.bool_], generations: int) -> Gathered:
-        """The rows of keys with several generations, in order."""
-        kept = torn[self.codes // generations]
+    def gather(self, kinds: Index, ranks: Index, chosen: npt.NDArray[np.bool_], generations: int) -> Gathered:
+        """The rows of some keys, in order."""
+        kept = chosen[self.codes // generations]
         codes, numbers = self.codes[kept], self.numbers[kept]
-        place = (np.cumsum(torn) - 1)[codes // generations]
-        shape = (int(ranks.max()) + 1, int(np.count_nonzero(torn)))
+        place = (np.cumsum(chosen) - 1)[codes // generations]
+        shape = (int(ranks[chosen[kinds // generations]].max()) + 1, int(np.count_nonzero(chosen)))
         part = ranks[np.searchsorted(kinds, codes)]
         counts = np.bincount(part * shape[1] + place, minlength=shape[0] * shape[1]).reshape(shape)
         return Gathered(take_rows(self.rows, numbers[np.argsort(codes, kind="stable")]), counts)

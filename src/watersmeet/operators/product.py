@@ -57,8 +57,10 @@ def missing(sides: Sequence[Gathered]) -> Blocks:
     base, counts = _laid_out(sides)
     width = len(sides)
     terms = []
+    before = counts[:, 0]
     for part in range(1, counts.shape[1]):
-        ranges = _Ranges(base, counts[:, :part].sum(axis=1), counts[:, part])
+        ranges = _Ranges(base, before, counts[:, part])
+        before = before + counts[:, part]
         for i in range(width - 1):
             terms.append(ranges.term((*[BOTH] * i, "new", *[OLD] * (width - i - 1))))
             terms.append(ranges.term((*[NEW] * i, "old", *[BOTH] * (width - i - 2), "new")))

@@ -64,6 +64,8 @@ class Ledger:
             _, measured = bytes_by_group(open_run(self.storage, run), self.groups)
             self._sizes[run.id] = measured.astype(np.float64)
             release_run(self.storage, run)
+            if part.tier == "disk":
+                self.storage.forget([run.path])
         sizes = self._sizes[run.id]
         if part.groups == run.groups:
             return sizes

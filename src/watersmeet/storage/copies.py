@@ -5,7 +5,8 @@ A copy is downloaded once per host, or left by the host's own writer; all worker
 whose names are used anew for other content must ``forget`` them first.
 
 There is no limit and no eviction: what is kept is what is live, because the garbage collector calls ``forget`` for
-every run that no retained manifest names. The disk must hold the live state that this host's sites read.
+every run that no retained manifest names, and so does who looks into a spilled one. The disk must hold the live state
+that this host's sites read; a driver that opens a checkpoint has a copy of every run while it checks them.
 """
 
 import hashlib

@@ -50,8 +50,13 @@ def _judge(cell: Cell) -> list[Verdict]:
 
 def _verdict(bound: str, cell: Cell, against: str, least: float) -> Verdict:
     goal = cell.scores[against].results
-    knowable = cell.scores[INFORMED].results / goal if INFORMED in cell.scores and against == CLAIRVOYANT else None
-    return Verdict(bound, cell.setting, cell.budget, against, cell.scores[OURS].results / goal, least, knowable)
+    known = cell.scores[INFORMED].results if INFORMED in cell.scores and against == CLAIRVOYANT else None
+    ratio, knowable = _times(cell.scores[OURS].results, goal), None if known is None else _times(known, goal)
+    return Verdict(bound, cell.setting, cell.budget, against, ratio, least, knowable)
+
+
+def _times(results: float, goal: float) -> float:
+    return results / goal if goal > 0 else float("inf")
 
 
 def beyond(cell: Cell) -> bool:
