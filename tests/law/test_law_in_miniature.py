@@ -83,16 +83,28 @@ def results_within_a_budget(case: Case, seed: int) -> Counter[str]:
             results = flat(mini.epoch(tables, chance), case)
             assert attempt in (None, results), "an epoch that is repeated has other results"
             got += results
-            while chance.random() < 0.4 and mini.begin_cleaning():
+            closed_by = chance.choice([None, mini.manifest.version, mini.manifest.version // 2])
+            while chance.random() < 0.4 and mini.begin_cleaning(closed_by=closed_by):
                 got += cleaned(mini, case, chance)
+            if chance.random() < 0.15:  # the run ends here, and another goes on
+                got += all_cleaned(mini, case, chance)
+                mini.recover()
         if chance.random() < 0.5:
             change_budget(mini, chance)
             mini.recover()
-        for level in range(len(mini.plan.levels)):
-            while mini.begin_cleaning(level, at_end=chance.random() < 0.7):
-                got += cleaned(mini, case, chance)
-        assert mini.caretaker.missing_groups(mini.manifest) == 0
-        return got
+        return got + all_cleaned(mini, case, chance)
+
+
+def all_cleaned(mini: Miniature, case: Case, chance: random.Random) -> Counter[str]:
+    """The end of a run: all that is missing, bottom-up, and what there is room for live again."""
+    got: Counter[str] = Counter()
+    for level in range(len(mini.plan.levels)):
+        while mini.begin_cleaning(level, at_end=chance.random() < 0.7):
+            got += cleaned(mini, case, chance)
+    assert mini.caretaker.missing_groups(mini.manifest) == 0
+    mini.revive()
+    assert mini.caretaker.missing_groups(mini.manifest) == 0
+    return got
 
 
 def cleaned(mini: Miniature, case: Case, chance: random.Random) -> Counter[str]:

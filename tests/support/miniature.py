@@ -83,10 +83,10 @@ class Miniature:
         self._commit([], FinishBatch(BatchId(self.manifest.batch + 1)))
         return results
 
-    def begin_cleaning(self, level: int | None = None, *, at_end: bool = False) -> bool:
+    def begin_cleaning(self, level: int | None = None, *, closed_by: int | None = None, at_end: bool = False) -> bool:
         """Decide on a step of cleanup; False where nothing is missing."""
         operators = self.plan.operators if level is None else self.plan.levels[level]
-        cleaning = self.caretaker.next_step(self.manifest, operators, at_end=at_end)
+        cleaning = self.caretaker.next_step(self.manifest, operators, closed_by, at_end=at_end)
         if cleaning is not None:
             self.manifest = apply_all(self.manifest, [BeginCleaning(cleaning)])
             self.store.commit(self.manifest)
@@ -100,6 +100,14 @@ class Miniature:
         for operator in self.plan.operators:
             self.memory.weigh(self.manifest, operator)
         return results
+
+    def revive(self) -> None:
+        """At the end of a run, leave as much live as there is room for."""
+        if changes := self.caretaker.revived(self.manifest):
+            self.manifest = apply_all(self.manifest, [*changes, FinishCleaning()])
+            self.store.commit(self.manifest)
+            for operator in self.plan.operators:
+                self.memory.weigh(self.manifest, operator)
 
     def attempt_cleaning(self, chance: random.Random | None = None) -> pa.Table:
         """Carry out a step without committing it."""
