@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 from tests.sim.brute import BruteForce
 
-from watersmeet.adapt.spilling import STRATEGIES, choose
+from watersmeet.adapt.distribution import even
+from watersmeet.adapt.spilling import STRATEGIES
 from watersmeet.sim import Carrier, Level, Limits, Simulation, Stream, Workload, by, simulate
 
 EPOCHS, GROUPS = 6, 4
@@ -91,34 +92,29 @@ def test_an_unlimited_run_has_as_many_results_as_duckdb():
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_live_bytes_exceed_the_budget_by_no_more_than_an_epoch_brings(strategy):
+def test_what_is_live_after_an_epoch_is_within_the_budget_of_every_site(strategy):
     workload = Workload.prepare(five_way(6, rows=60, values=40), EPOCHS, 30)
     unlimited = simulate(workload)
     limits = Limits(unlimited.peak_bytes // 8)
-    held = []
-
-    def decide(_, candidates, pressure):
-        held.append(pressure)
-        chosen = choose(strategy, candidates, pressure)
-        freed = sum(each.live_bytes[list(chosen[each.operator])].sum() for each in candidates)
-        assert freed >= pressure.need_bytes >= pressure.live_bytes - limits.budget_bytes
-        return chosen
-
-    outcome = simulate(workload, limits, decide)
-    assert held
-    assert outcome.results < unlimited.results
-    assert outcome.spills == len(held)
+    run = Simulation(workload)
+    routing = np.asarray(even(30, limits.sites))
+    for epoch in range(EPOCHS):
+        run.step(epoch)
+        run.relieve(epoch, limits, by(strategy))
+        live = sum(operator.live_bytes for operator in run.operators)
+        assert max(live[routing == site].sum() for site in range(limits.sites)) <= limits.budget_bytes
+    assert run.spills > 0
+    assert run.outcome() == simulate(workload, limits, by(strategy))
+    assert run.outcome().results < unlimited.results
 
 
-def test_results_at_run_time_and_in_cleanup_are_all_there_are():
+def test_the_cleanup_costs_what_it_reads_and_the_intermediate_results_it_makes():
     workload = Workload.prepare(five_way(8, rows=60, values=40), EPOCHS, 30)
     unlimited = simulate(workload)
     outcome = simulate(workload, Limits(unlimited.peak_bytes // 8), by("random"))
     missing = outcome.missing(unlimited)
-    assert all(count >= 0 for count in missing)
-    assert outcome.results + missing[-1] == unlimited.results
+    assert all(count > 0 for count in missing)
     assert outcome.cleanup_bytes(unlimited) == outcome.spilled_bytes + missing[0] * 120 + missing[1] * 160
-    assert outcome.spilled_bytes == sum(each.size_bytes for each in outcome.generations)
 
 
 def test_the_same_seed_gives_the_same_run():
