@@ -9,10 +9,10 @@ operator together can:
    strategies go by, and the whole may rise and fall with what comes from below.
 2. The mean square of it, each group's limited to `SURPRISE_MAX` so that no single one can raise an alarm, is how many
    times as far off as usual the epoch is: about 1, whatever the data, while they are settled.
-3. From `CHANGE_FROM` times on, the past counts less, and soon nothing: a sixth at two and a half times, a
-   twenty-fifth at three. After a change what was known is no better than nothing known, and keeps the new from being
-   seen. All operators of a query forget as much as the one that was surprised most. Streams change together as a rule,
-   and an operator with few results is told by the others.
+3. From `CHANGE_FROM` times on, the past counts less, and soon nothing: a sixth at three times, a sixtieth at four.
+   After a change what was known is no better than nothing known, and keeps the new from being seen. All operators of
+   a query forget as much as the one that was surprised most. Streams change together as a rule, and an operator with
+   few results is told by the others.
 
 The past loses its weight, and nothing else: until results come in, a group is taken for what it was.
 """
@@ -26,8 +26,8 @@ from watersmeet.adapt.statistics import Floats, Observation, Statistics, exposur
 SURPRISE_MAX = 9.0
 """Three standard deviations: of settled data, beyond that is one group in hundreds."""
 
-CHANGE_FROM = 2.0
-"""Settled data seldom go up to this, with few groups that tell a little beyond: results come in bunches."""
+CHANGE_FROM = 2.4
+"""Settled data seldom go up to this; a little beyond where few groups tell, or all are equal."""
 
 STEEPNESS = 8
 """With which power the past loses its weight beyond that."""
