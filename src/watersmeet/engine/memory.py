@@ -14,7 +14,7 @@ from watersmeet.model.plan import Operator, Plan
 from watersmeet.state.changes import AddRun, Change, CountOutput, KeepStatistics, SpillGroups
 from watersmeet.state.groups import members
 from watersmeet.state.ledger import Ledger
-from watersmeet.state.manifest import LIVE, Manifest
+from watersmeet.state.manifest import Manifest
 from watersmeet.storage.base import Storage
 
 
@@ -60,7 +60,7 @@ class Memory:
     def weigh(self, manifest: Manifest, operator: Operator) -> None:
         """Learn the live bytes of an operator's groups from its runs; some may be live again."""
         inputs = [str(source.name) for source in operator.inputs]
-        live = self.ledger.by_generation(manifest, operator.id, inputs).get(LIVE, np.zeros((len(inputs), self.groups)))
+        live = self.ledger.live_by_input(manifest, operator.id, inputs)
         self.statistics[operator.id] = replace(self.statistics[operator.id], live_by_input=live)
 
     def observe(self, manifest: Manifest, effects: Sequence[Effects]) -> list[Change]:
@@ -112,10 +112,7 @@ class Memory:
 
     def group_bytes(self, manifest: Manifest, operator_id: OperatorId) -> dict[int, float]:
         """The bytes of all generations of each group."""
-        inputs = [str(source.name) for source in self.plan.operator(operator_id).inputs]
-        found = self.ledger.by_generation(manifest, operator_id, inputs)
-        total = np.sum([np.zeros(self.groups), *(sizes.sum(axis=0) for sizes in found.values())], axis=0)
-        return dict(enumerate(total.tolist()))
+        return dict(enumerate(self.ledger.total(manifest, operator_id).tolist()))
 
     def _note_sizes(self, effects: Iterable[Effects]) -> None:
         for each in effects:

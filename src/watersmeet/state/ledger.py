@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from watersmeet.model.ids import OperatorId, RunId
 from watersmeet.state.groups import members
-from watersmeet.state.manifest import Manifest, RunFile, Slice
+from watersmeet.state.manifest import LIVE, Manifest, RunFile, Slice
 from watersmeet.state.rows import bytes_by_group
 from watersmeet.state.runs import open_run, release_run
 from watersmeet.storage.base import Storage
@@ -42,6 +42,18 @@ class Ledger:
         """The bytes of each group's live generation."""
         return self._sum(manifest, (p for p in manifest.operators[operator].slices if p.tier == "memory"))
 
+    def live_by_input(self, manifest: Manifest, operator: OperatorId, inputs: list[str]) -> Bytes:
+        """The same ``[input, group]``."""
+        live = np.zeros((len(inputs), self.groups))
+        for part in manifest.operators[operator].slices:
+            if part.generation == LIVE:
+                live[inputs.index(manifest.runs[part.run].input)] += self._slice(manifest, part)
+        return live
+
+    def total(self, manifest: Manifest, operator: OperatorId) -> Bytes:
+        """The bytes of each group in all generations."""
+        return self._sum(manifest, manifest.operators[operator].slices)
+
     def by_generation(self, manifest: Manifest, operator: OperatorId, inputs: list[str]) -> dict[int, Bytes]:
         """For every generation the bytes ``[input, group]``."""
         found: dict[int, Bytes] = {}
@@ -55,7 +67,9 @@ class Ledger:
         return int(self._slice(manifest, part)[list(groups)].sum())
 
     def _sum(self, manifest: Manifest, slices: Iterable[Slice]) -> Bytes:
-        total: Bytes = np.sum([np.zeros(self.groups), *(self._slice(manifest, part) for part in slices)], axis=0)
+        total: Bytes = np.zeros(self.groups)
+        for part in slices:
+            total += self._slice(manifest, part)
         return total
 
     def _slice(self, manifest: Manifest, part: Slice) -> Bytes:
