@@ -49,8 +49,8 @@ def best_horizon(
 def still_there(age: int) -> Floats:
     """The chance that a query which has run for so many epochs goes on for one more, two more, and so on.
 
-    >>> still_there(age=24)[[0, 1, 24]].round(2).tolist()
-    [1.0, 0.96, 0.5]
+    >>> still_there(age=10)[[0, 1, 10]].round(2).tolist()
+    [1.0, 0.91, 0.5]
     """
     lasted = max(age, AGE_MIN)
     chances: Floats = lasted / (lasted + np.arange(EPOCHS))
