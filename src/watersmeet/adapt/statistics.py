@@ -146,7 +146,7 @@ class Statistics:
             inter_bytes=self.inter_bytes + seen.inter_bytes,
             last_use=np.where(used, float(epoch), self.last_use),
             epochs=self.epochs + 1,
-            aged_surprise=self.aged_surprise * AGEING + self._surprise(exposed, seen.local_output),
+            aged_surprise=_aged(self.aged_surprise, AGEING) + self._surprise(exposed, seen.local_output),
             aged_bytes=_aged(self.aged_bytes, AGEING) + arrived,
             aged_exposure=_aged(self.aged_exposure, AGEING * trust) + exposed,
             aged_local=_aged(self.aged_local, AGEING * trust) + seen.local_output,
@@ -156,7 +156,7 @@ class Statistics:
             settled_inter=_aged(self.settled_inter, FATE_AGEING) + settled * seen.inter_bytes,
         )
         differ, weight = differences(later.aged_exposure, later.aged_local, later.dispersion)
-        return replace(later, aged_spread=self.aged_spread * AGEING + np.array([differ * weight, weight]))
+        return replace(later, aged_spread=_aged(self.aged_spread, AGEING) + np.array([differ * weight, weight]))
 
     def holding(self, seen: Observation) -> "Statistics":
         """With the rows that arrived, and nothing learnt from them."""
@@ -271,7 +271,7 @@ def exposure(bytes_by_input: Floats) -> Floats:
 
 def _aged(values: Floats, ageing: float) -> Floats:
     left: Floats = values * ageing
-    return np.where(left < GONE, 0.0, left)
+    return np.where(np.abs(left) < GONE, 0.0, left)
 
 
 def _storable(values: Floats, *, exact: bool) -> list[float]:

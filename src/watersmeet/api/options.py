@@ -15,8 +15,9 @@ DEFAULT_GROUPS = 300
 MAX_SITES = 4096
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 DIGITS_MAX = 18
-_SIZE = re.compile(r"([0-9]{1,18})\s*(b|[kmgt]b?|)", re.IGNORECASE)
-"""A whole number and a unit; more digits than that are more than any machine has."""
+"""Of a whole number; more is more than any machine has."""
+
+_SIZE = re.compile(rf"([0-9]{{1,{DIGITS_MAX}}})\s*(b|[kmgt]b?|)", re.IGNORECASE)
 
 # The options Spark's own batch sinks take; those of other formats are passed on unseen.
 _FILES = {
@@ -116,7 +117,7 @@ def _fraction(name: str, value: object) -> float:
 def _whole(most: int, example: str, least: int = 1):  # type: ignore[no-untyped-def]  # noqa: ANN202
     def read(name: str, value: object) -> int:
         text = _text(value).strip()
-        if not (text.isascii() and text.isdigit() and len(text) < DIGITS_MAX) or not least <= int(text) <= most:
+        if not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX) or not least <= int(text) <= most:
             raise _bad(name, value, f"a whole number from {least} to {most}", example)
         return int(text)
 
@@ -128,8 +129,8 @@ def _strategy(name: str, value: object) -> str:
     if text not in STRATEGIES:
         raise OptionError(
             f"{name} is {value!r}",
-            why="there is no such strategy",
-            how=f"{nearest(text, STRATEGIES)} (known: {', '.join(STRATEGIES)})",
+            why=f"there is no such strategy; the names are {', '.join(STRATEGIES)}",
+            how=nearest(text, STRATEGIES),
         )
     return text
 
