@@ -9,7 +9,7 @@ from watersmeet.adapt.spilling.foresight import EPOCHS, HORIZONS, Game, best_hor
 from watersmeet.adapt.spilling.model import facts_of, live_of
 from watersmeet.adapt.spilling.worth import worths
 from watersmeet.lab.spill.settings import Setting, Size
-from watersmeet.sim import Limits, Simulation, simulate
+from watersmeet.runners.counts import Limits, Simulation, simulate
 
 SIZE = Size(epochs=36, rows=600, tuple_range=9000, groups=40)
 START = 16

@@ -6,7 +6,7 @@ import pytest
 
 from watersmeet.adapt.spilling import STRATEGIES
 from watersmeet.api.options import parse
-from watersmeet.engine.split import group_of, hash_of
+from watersmeet.runners.spark.split import group_of, hash_of
 from watersmeet.lab.reproduce.experiment import Runs
 from watersmeet.lab.reproduce.experiments import EXPERIMENTS
 from watersmeet.lab.reproduce.experiments.pushing import BY_THIRDS

@@ -13,7 +13,7 @@ from watersmeet.lab.spill.order import Order
 from watersmeet.lab.spill.report import SpillReport
 from watersmeet.lab.spill.settings import RATIOS, SETTINGS, FanOut, Setting, Size
 from watersmeet.lab.spill.trial import NAMES, Cell, Score, try_out
-from watersmeet.sim import Level, Limits, Simulation, Stream, Workload, by, key_group, simulate
+from watersmeet.runners.counts import Level, Limits, Simulation, Stream, Workload, by, key_group, simulate
 
 TINY = Size(epochs=12, rows=150, tuple_range=900, groups=20)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from watersmeet.operators import join as joins
 from watersmeet.operators import probe as probes
-from watersmeet.operators.generations import Piece, parts
-from watersmeet.operators.join import Join
-from watersmeet.operators.probe import RunView, Side
-from watersmeet.operators.trace import groups_in, with_groups
+from watersmeet.operators.join.generations import Piece, parts
+from watersmeet.operators.join.task import Join
+from watersmeet.operators.join.probe import RunView, Side
+from watersmeet.operators.join.trace import groups_in, with_groups
 from watersmeet.state.rows import SortedRows, merge_rows, sort_rows
 
 KEYS = st.lists(st.integers(0, 5), max_size=5)

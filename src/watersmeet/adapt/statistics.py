@@ -17,7 +17,7 @@ what a result weighs above is bytes by results, and both must have forgotten as 
 is taken for an average one; how much is little is the business of the strategy (`watersmeet.adapt.spilling.adaptive`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watersmeet.adapt.spread import differences
+from watersmeet.state.vectors import Vector
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -43,8 +44,8 @@ OFF_MAX = 9.0
 NEVER = -1.0
 """The epoch of what has not happened."""
 
-STORED_DIGITS = 4
-"""Significant digits in a manifest: far more than the estimates deserve."""
+SINGLE_MAX = 1e37
+"""Up to here estimates are stored with seven digits: more than they deserve."""
 
 EXACT = frozenset({"last_use", "spilled", "epochs"})
 """Numbers of epochs are not estimates."""
@@ -228,30 +229,28 @@ class Statistics:
         most = OFF_MAX * self.dispersion if self.aged_surprise[1] > 0 else np.inf
         return np.array([float(np.minimum(off, most).sum()), float(told.sum())])
 
-    def stored(self) -> dict[str, list[float]]:
+    def stored(self) -> dict[str, Vector]:
         """For the manifest: all counts, rounded.
 
         >>> Statistics.cold(2).stored()["last_use"]
-        [-1.0, -1.0]
+        Vector.of([-1.0, -1.0])
         """
         columns = {name: _storable(getattr(self, name), exact=name in EXACT) for name in _COLUMNS}
-        return {"inputs": [float(self.inputs)], **columns}
+        return {"inputs": Vector.of([float(self.inputs)], "<f8"), **columns}
 
     @classmethod
-    def restored(cls, stored: Mapping[str, Sequence[float]], groups: int) -> "Statistics":
+    def restored(cls, stored: Mapping[str, Vector], groups: int) -> "Statistics":
         """Read what ``stored`` gave; a count that is missing, or of another number of groups, starts cold.
 
         >>> Statistics.restored({}, groups=2).size_bytes.tolist()
         [0.0, 0.0]
         """
-        cold = cls.cold(groups, int(stored.get("inputs", [2.0])[0]))
+        cold = cls.cold(groups, int(stored["inputs"].array[0]) if stored else 2)
         found = {
-            name: np.asarray(stored[name], dtype=np.float64).reshape(getattr(cold, name).shape)
+            name: stored[name].array.astype(np.float64).reshape(getattr(cold, name).shape)
             for name in _COLUMNS
-            if len(stored.get(name, ())) == getattr(cold, name).size
+            if len(stored.get(name, Vector())) == getattr(cold, name).size
         }
-        if "aged_made" not in found and "aged_local" in found:  # of a version that did not count it
-            found["aged_made"] = found["aged_local"].sum(keepdims=True)
         return replace(cold, **found)  # type: ignore[arg-type]
 
 
@@ -274,6 +273,8 @@ def _aged(values: Floats, ageing: float) -> Floats:
     return np.where(np.abs(left) < GONE, 0.0, left)
 
 
-def _storable(values: Floats, *, exact: bool) -> list[float]:
-    numbers = np.clip(np.nan_to_num(values), -STORED_MAX, STORED_MAX).ravel().tolist()
-    return numbers if exact else [float(f"{number:.{STORED_DIGITS}g}") for number in numbers]
+def _storable(values: Floats, *, exact: bool) -> Vector:
+    if exact:
+        return Vector.of(values.ravel(), "<f8")
+    numbers = np.clip(np.nan_to_num(values), -STORED_MAX, STORED_MAX).ravel()
+    return Vector.of(numbers, "<f8") if np.abs(numbers).max(initial=0.0) > SINGLE_MAX else Vector.of(numbers, "<f4")

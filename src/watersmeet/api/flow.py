@@ -8,8 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet.api.relation import Relation, join_relations
-from watersmeet.engine.session import is_case_sensitive
-from watersmeet.engine.types import arrow_schema
+from watersmeet.runners.spark.determinism import refuse_changing_columns
+from watersmeet.runners.spark.session import is_case_sensitive
+from watersmeet.runners.spark.types import arrow_schema
 from watersmeet.model.errors import DuplicateNameError, NotStreamingError, QueryError, UnsupportedError
 from watersmeet.model.query import StreamNode
 
@@ -109,3 +110,4 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
                 why="it has all its rows already",
                 how="make it with spark.readStream, or join it with Spark's own join",
             )
+        refuse_changing_columns(name, df)

@@ -1,13 +1,15 @@
 """`Query`: the handle of a running query, with Spark's names and a few of our own."""
 
+from typing import Any
+
+import msgspec
 from pyspark.sql import DataFrame
 
-from watersmeet.engine.run import Run
-from watersmeet.engine.types import spark_schema
+from watersmeet.runners.spark.run import Run
+from watersmeet.runners.spark.types import spark_schema
 from watersmeet.planning.describe import explain
-from watersmeet.state.events import Event
 
-Progress = dict[str, object]
+Progress = dict[str, Any]
 
 
 class Query:
@@ -99,13 +101,13 @@ class Query:
     def plan(self) -> str:
         """The plan as text."""
         manifest = self._run.manifest
-        return explain(self._run.start.topology.plan, manifest.groups, manifest.sites)
+        return explain(manifest.plan, manifest.groups, manifest.sites)
 
     def state(self) -> DataFrame:
         """The state by operator and partition group, as of the last committed epoch."""
         table = self._run.state()
         return self._run.start.session.createDataFrame(table, spark_schema(table.schema))
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[dict[str, Any]]:
         """The adaptations so far: what changed, when, and why."""
-        return self._run.events()
+        return [msgspec.to_builtins(event) for event in self._run.events()]

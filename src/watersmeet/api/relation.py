@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column as SparkColumn
 
-from watersmeet.engine.shape import Item, Select, Shape, Where
-from watersmeet.engine.topology import Topology
-from watersmeet.engine.types import empty_frame
+from watersmeet.runners.spark.projection import Item, Projection, Select, Where
+from watersmeet.driver.topology import Topology
+from watersmeet.runners.spark.types import empty_frame
 from watersmeet.model.errors import QueryError
 from watersmeet.model.plan import Plan
 from watersmeet.model.query import FilterNode, JoinNode, Node, Query, StreamNode
@@ -24,8 +24,8 @@ class Relation:
     Relations are values; every method gives a new one. Mistakes are told at once.
     """
 
-    def __init__(self, flow: "Flow", node: Node, shape: Shape | None = None) -> None:
-        self._flow, self._node, self._shape = flow, node, shape or Shape()
+    def __init__(self, flow: "Flow", node: Node, projection: Projection | None = None) -> None:
+        self._flow, self._node, self._projection = flow, node, projection or Projection()
 
     def join(self, *others: "Relation", on: str) -> "Relation":
         """Join with other relations: an operator above this one.
@@ -49,9 +49,9 @@ class Relation:
         >>> flow.stream("A", rates).where("A.value > 3")
         Relation(A)
         """
-        if isinstance(condition, str) and not self._shape.steps:
+        if isinstance(condition, str) and not self._projection.steps:
             return self._checked(Relation(self._flow, FilterNode(self._node, condition)))
-        return Relation(self._flow, self._node, Shape((*self._shape.steps, Where(condition))))
+        return Relation(self._flow, self._node, Projection((*self._projection.steps, Where(condition))))
 
     filter = where
 
@@ -70,7 +70,7 @@ class Relation:
         flat = [item for each in items for item in ([each] if isinstance(each, str | SparkColumn) else each)]
         if not flat:
             raise QueryError("select has no columns", why="a row needs at least one", how='write .select("A.x")')
-        return self._checked(Relation(self._flow, self._node, Shape((*self._shape.steps, Select(tuple(flat))))))
+        return self._checked(Relation(self._flow, self._node, Projection((*self._projection.steps, Select(tuple(flat))))))
 
     selectExpr = select
 
@@ -78,7 +78,7 @@ class Relation:
     def columns(self) -> list[str]:
         """The names of the columns a sink gets."""
         rows = empty_frame(self._flow.spark, Topology(self.plan()).row_schema())
-        return list(self._shape.apply(rows).columns)
+        return list(self._projection.apply(rows).columns)
 
     @property
     def writeStream(self) -> "StreamWriter":
@@ -95,13 +95,13 @@ class Relation:
         return StreamWriter(self._flow, self)
 
     @property
-    def shape(self) -> Shape:
+    def projection(self) -> Projection:
         """What Spark does to the joined rows."""
-        return self._shape
+        return self._projection
 
     def plan(self) -> Plan:
         """The operators that will produce the rows."""
-        query = Query(self._node, self._shape.needed, self._flow.case_sensitive)
+        query = Query(self._node, self._projection.needed, self._flow.case_sensitive)
         return plan(query, self._flow.type_of)
 
     def __repr__(self) -> str:
@@ -135,7 +135,7 @@ def _check_joinable(flow: "Flow", relation: object) -> None:
         raise QueryError(
             f"{relation} belongs to another flow", why="a query has one flow", how="register all streams in one Flow"
         )
-    if relation.shape.steps:
+    if relation.projection.steps:
         raise QueryError(
             f"{relation} was projected or filtered by a Column before the join",
             why="a join needs its streams' own columns",

@@ -7,21 +7,23 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Self
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from watersmeet.api.options import DEFAULT_GROUPS, Options, parse
 from watersmeet.api.query import Query
-from watersmeet.engine.checkpoint import Expectation
-from watersmeet.engine.direct import Direct, direct_output
-from watersmeet.engine.memory import MemoryOptions
-from watersmeet.engine.run import Start, start_run
-from watersmeet.engine.session import default_sites
-from watersmeet.engine.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink
-from watersmeet.engine.switches import switches
-from watersmeet.engine.topology import Topology
-from watersmeet.engine.types import empty_frame
+from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.driver.checkpoint import Expectation
+from watersmeet.runners.spark.run import Start, start_run
+from watersmeet.runners.spark.session import default_sites
+from watersmeet.runners.spark.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink
+from watersmeet.driver.switches import switches
+from watersmeet.driver.topology import Topology
+from watersmeet.runners.spark.task_sink import result_format
+from watersmeet.runners.spark.types import empty_frame
+from watersmeet.site.result_files import ResultFormat
 from watersmeet.model.errors import OptionError, UnsupportedError
-from watersmeet.planning.describe import fingerprint
+from watersmeet.model.plan import Plan
 from watersmeet.planning.trace import traced
 from watersmeet.storage.open import full_url
 
@@ -121,27 +123,25 @@ class StreamWriter:
             self.option("path", path)
         options, sink_options = parse(self._options, self._format)
         plan = self._relation.plan()
-        topology = Topology(traced(plan) if switches().trace else plan)
-        session = self._flow.spark
-        empty = self._relation.shape.apply(empty_frame(session, topology.row_schema()))
-        self._relation.shape.refuse_aggregates(empty)
+        plan = traced(plan) if switches().trace else plan
+        session, row = self._flow.spark, Topology(plan).row_schema()
+        empty = self._relation.projection.apply(empty_frame(session, row))
+        self._relation.projection.refuse_aggregates(empty)
         sink = self._sink(sink_options, empty)
-        direct = self._direct(sink, topology)
+        files = self._files(sink, plan, row)
         expected = Expectation(
             query_id=str(uuid.uuid4()),
-            plan=fingerprint(plan),
-            operators=tuple(operator.id for operator in plan.operators),
+            plan=plan,
             groups=options.partition_groups,
             default_groups=DEFAULT_GROUPS,
             sites=options.sites or default_sites(session),
         )
         start = Start(
             session=session,
-            topology=topology,
             frames=self._flow.frames,
-            shape=self._relation.shape,
-            sink=FormatSink("noop", {}) if direct else sink,
-            direct=direct,
+            projection=self._relation.projection,
+            sink=FormatSink("noop", {}) if files else sink,
+            files=files,
             location=self._location(options),
             expected=expected,
             retained_versions=options.retained_versions,
@@ -175,14 +175,14 @@ class StreamWriter:
             return self._memory(empty)
         return FormatSink(self._format, options, self._partition_by)
 
-    def _direct(self, sink: Sink, topology: Topology) -> Direct | None:
+    def _files(self, sink: Sink, plan: Plan, row: pa.Schema) -> ResultFormat | None:
         """How the site tasks themselves can serve the sink."""
-        shape, row = self._relation.shape, topology.row_schema()
+        projection = self._relation.projection
         if isinstance(sink, FileSink) and not self._partition_by:
             codec = str(self._flow.spark.conf.get("spark.sql.parquet.compression.codec", "snappy"))
             options = {"compression": codec, **{name.lower(): value for name, value in sink.options.items()}}
-            return direct_output(sink.format, sink.path, options, shape, topology.plan, row)
-        return direct_output("noop", None, {}, shape, topology.plan, row) if self._format == "noop" else None
+            return result_format(sink.format, sink.path, options, projection, plan, row)
+        return result_format("noop", None, {}, projection, plan, row) if self._format == "noop" else None
 
     def _memory(self, empty: DataFrame) -> MemorySink:
         if not self._name:

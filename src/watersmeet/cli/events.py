@@ -1,12 +1,9 @@
 """`watersmeet events`: the adaptations of a query, read from its checkpoint without Spark."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from watersmeet.cli.report import Output, OutputOption, print_json, reporting
 from watersmeet.cli.state import Checkpoint, open_state
-
-if TYPE_CHECKING:
-    from watersmeet.state.events import Event
 
 
 def events(checkpoint: Checkpoint, output: OutputOption = Output.text) -> None:
@@ -15,17 +12,19 @@ def events(checkpoint: Checkpoint, output: OutputOption = Output.text) -> None:
     Reads the checkpoint. Needs neither Spark nor Java, and does not disturb a query that is running.
     """
     with reporting(output):
-        from watersmeet.state.events import recorded
+        import msgspec
+
+        from watersmeet.state.events import EventLog
 
         store, manifest = open_state(checkpoint)
-        found = recorded(store.storage, manifest.version)
+        found = [msgspec.to_builtins(event) for event in EventLog(store).all()]
         if output is Output.json:
             print_json({"checkpoint": checkpoint, "version": manifest.version, "events": found})
         else:
             _show(checkpoint, found)
 
 
-def _show(checkpoint: str, events: "list[Event]") -> None:
+def _show(checkpoint: str, events: list[dict[str, Any]]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -35,7 +34,7 @@ def _show(checkpoint: str, events: "list[Event]") -> None:
         console.print(f"{checkpoint}: nothing has been adapted so far", markup=False, soft_wrap=True)
 
 
-def _line(event: "Event") -> str:
+def _line(event: dict[str, Any]) -> str:
     """An event as a line.
 
     >>> before, after = {"sites": 2}, {"sites": 4}

@@ -1,6 +1,5 @@
 """`watersmeet state`: what a checkpoint holds, read without Spark."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,8 +27,8 @@ def state(checkpoint: Checkpoint, output: OutputOption = Output.text) -> None:
     with reporting(output):
         from watersmeet.state.inspect import state_table
 
-        store, manifest = open_state(checkpoint)
-        rows = state_table(store.storage, manifest).to_pylist()
+        _, manifest = open_state(checkpoint)
+        rows = state_table(manifest).to_pylist()
         if output is Output.json:
             print_json({**_head(checkpoint, manifest), "rows": rows})
         else:
@@ -119,5 +118,4 @@ def _table(*names: str) -> "Table":
 
 def _inputs(manifest: "Manifest") -> dict[str, str]:
     """What each operator joins, as the plan in the manifest tells it."""
-    operators: Iterable[Any] = manifest.plan.get("operators", ())  # type: ignore[assignment]
-    return {each["id"]: ", ".join(source["name"] for source in each["inputs"]) for each in operators}
+    return {each.id: ", ".join(source.name for source in each.inputs) for each in manifest.plan.operators}

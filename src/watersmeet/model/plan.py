@@ -1,13 +1,15 @@
 """A physical plan: what the engine carries out, as frozen values.
 
 An *operator* joins two or more inputs on one key. An *input* is a stream or the output of an operator below. The
-operators form a tree and are listed bottom-up. Every operator has a *level*: the root has the highest, a child is
+operators form a tree and are listed bottom-up. An operator's *kind* tells what it does with its inputs; its *id* stays
+the same for as long as it has state, whatever becomes of the plan around it. Every operator has a *level*: the root has the highest, a child is
 always exactly one level below its parent, and all operators of a level run in the same Spark stage.
 
 Columns are named by stream and field. ``state`` columns are those an input keeps in its runs; ``output`` columns are
 those an operator hands to its parent. SQL texts speak of columns as ``A.x``, canonically quoted.
 """
 
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -93,12 +95,16 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One input of an operator: where it comes from, what it is joined on, what it keeps."""
+    """One input of an operator: where it comes from, what it is joined on, what it keeps.
+
+    Of the ``bounded`` columns every run tells the least and the greatest value.
+    """
 
     name: InputName
     keys: tuple[Key, ...]
     state: tuple[Column, ...]
     operator: OperatorId | None = None
+    bounded: tuple[Column, ...] = ()
 
     @property
     def stream(self) -> str | None:
@@ -107,7 +113,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Operator(msgspec.Struct, frozen=True):
-    """A symmetric m-way join on one key, with the filters that apply to its output."""
+    """A stateful operator: by its kind a symmetric m-way join on one key; with the filters that apply to its output."""
 
     id: OperatorId
     level: int
@@ -115,14 +121,20 @@ class Operator(msgspec.Struct, frozen=True):
     output: tuple[Column, ...]
     filters: tuple[str, ...] = ()
     hash_decides: bool = False
+    kind: str = "join"
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """The operators bottom-up (the last is the root), the streams, and every column's type."""
+class Plan(msgspec.Struct, frozen=True, dict=True):
+    """The operators bottom-up (the last is the root), the streams, and every column with its type."""
 
     streams: tuple[Stream, ...]
     operators: tuple[Operator, ...]
-    types: dict[Column, pa.DataType]
+    columns: tuple[tuple[Column, pa.DataType], ...]
+
+    @cached_property
+    def types(self) -> dict[Column, pa.DataType]:
+        """Every column's type."""
+        return dict(self.columns)
 
     @property
     def root(self) -> Operator:

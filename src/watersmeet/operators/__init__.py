@@ -1,1 +1,1 @@
-"""Pure Arrow kernels: probe, gather, product, join."""
+"""Pure Arrow kernels, one folder for each kind of operator (`kinds`)."""

@@ -43,7 +43,7 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     placed = place(grown.filters, grown.branch)
     operators = prune(operators_of(grown.branch, placed, types), scope, query.needed)
     computed = {key.column: key.type for each in operators for part in each.inputs for key in part.keys if key.column}
-    return Plan(_streams(scope, placed), operators, {**computed, **scope.types})
+    return Plan(_streams(scope, placed), operators, tuple({**computed, **scope.types}.items()))
 
 
 def _streams(scope: Scope, placed: Placed) -> tuple[Stream, ...]:

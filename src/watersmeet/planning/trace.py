@@ -20,7 +20,7 @@ def traced(plan: Plan) -> Plan:
         handed_up[operator.id] = (*kept, group_column(operator.id))
         operators.append(replace(operator, inputs=inputs, output=_output(operator, plan, handed_up[operator.id])))
     columns = {column: pa.int16() for columns in handed_up.values() for column in columns}
-    return replace(plan, operators=tuple(operators), types={**plan.types, **columns})
+    return replace(plan, operators=tuple(operators), columns=tuple({**plan.types, **columns}.items()))
 
 
 def _output(operator: Operator, plan: Plan, traces: tuple[Column, ...]) -> tuple[Column, ...]:

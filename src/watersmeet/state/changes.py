@@ -1,4 +1,8 @@
-"""A change is a value, and `apply` is the only writer of manifests."""
+"""A change is a value, and `apply` is the only writer of manifests.
+
+A version is its list of changes (`watersmeet.state.versions`). Those that adapt the query carry their reason and the
+numbers they were decided on, so that what happened can be told from them alone (`watersmeet.state.events`).
+"""
 
 from collections.abc import Iterable
 from functools import reduce
@@ -7,8 +11,20 @@ import msgspec
 from msgspec.structs import replace
 
 from watersmeet.model.ids import BatchId, OperatorId, RunId, SiteId, Version
-from watersmeet.state.groups import Ranges, members, to_ranges
-from watersmeet.state.manifest import LIVE, Cleaning, Manifest, OperatorState, RunFile, Slice, Tier
+from watersmeet.model.plan import Plan
+from watersmeet.state.groups import GroupSet
+from watersmeet.state.manifest import (
+    LIVE,
+    Cleaning,
+    Manifest,
+    OperatorState,
+    ResultFiles,
+    RowSet,
+    RunFile,
+    Slice,
+    Tier,
+)
+from watersmeet.state.vectors import Vector
 
 
 class AddRun(msgspec.Struct, frozen=True, tag=True):
@@ -22,31 +38,36 @@ class MergeRuns(msgspec.Struct, frozen=True, tag=True):
     """Some groups of one generation of several runs now lie in one run; what else the old runs hold stays with them."""
 
     merged: tuple[RunId, ...]
-    groups: Ranges
+    groups: GroupSet
     run: RunFile
     generation: int = LIVE
+    reason: str = ""
 
 
 class CountOutput(msgspec.Struct, frozen=True, tag=True):
     """So many more results came through the groups of an operator, and so many bytes of intermediate ones."""
 
     operator: OperatorId
-    output: tuple[int, ...]
-    inter: tuple[int, ...]
+    output: Vector
+    inter: Vector
 
 
 class KeepStatistics(msgspec.Struct, frozen=True, tag=True):
     """A strategy's counts, for whoever goes on from this version."""
 
     operator: OperatorId
-    statistics: dict[str, tuple[float, ...]]
+    statistics: dict[str, Vector]
 
 
 class SpillGroups(msgspec.Struct, frozen=True, tag=True):
-    """The live generation of some groups is closed: it takes no part in probing until the groups are cleaned."""
+    """The live generation of some groups of a site is closed: it takes no part in probing until they are cleaned."""
 
-    operator: OperatorId
-    groups: Ranges
+    site: SiteId
+    groups: dict[OperatorId, GroupSet]
+    strategy: str = ""
+    live_bytes: int = 0
+    spilled_bytes: int = 0
+    reason: str = ""
 
 
 class BeginCleaning(msgspec.Struct, frozen=True, tag=True):
@@ -55,30 +76,59 @@ class BeginCleaning(msgspec.Struct, frozen=True, tag=True):
     cleaning: Cleaning
 
 
-class CleanGroups(msgspec.Struct, frozen=True, tag=True):
-    """All generations of some groups are one: live again, or closed."""
+class FinishCleaning(msgspec.Struct, frozen=True, tag=True):
+    """A step of cleaning is done: all generations of its groups are one, live again or closed. A version is complete.
+
+    ``missing`` is how many groups of the operator had results missing before.
+    """
+
+    live: GroupSet
+    closed: GroupSet
+    read_bytes: int = 0
+    results: int = 0
+    missing: int = 0
+
+
+class ReviveGroups(msgspec.Struct, frozen=True, tag=True):
+    """Groups that are closed and complete are live again."""
 
     operator: OperatorId
-    groups: Ranges
-    tier: Tier
-
-
-class FinishCleaning(msgspec.Struct, frozen=True, tag=True):
-    """A step of cleaning is done: the next version is complete."""
+    groups: GroupSet
+    reason: str = ""
 
 
 class Reroute(msgspec.Struct, frozen=True, tag=True):
-    """The groups of an operator live on other sites; no file is touched."""
+    """The groups of operators live on other sites; no file is touched."""
 
-    operator: OperatorId
-    routing: tuple[SiteId, ...]
+    routing: dict[OperatorId, tuple[SiteId, ...]]
     sites: int
+    reason: str = ""
+    sites_before: int = 0
+
+
+class ReplacePlan(msgspec.Struct, frozen=True, tag=True):
+    """The query goes on with another plan. Operators of the same id keep their state; new ones begin with none."""
+
+    plan: Plan
+    routing: dict[OperatorId, tuple[SiteId, ...]]
+    reason: str = ""
+
+
+class WriteResults(msgspec.Struct, frozen=True, tag=True):
+    """The tasks have written files of results, to be published once this version is committed."""
+
+    path: str
+    names: tuple[tuple[str, str], ...]
 
 
 class FinishBatch(msgspec.Struct, frozen=True, tag=True):
     """A batch of Spark's is part of the state: the next version is complete."""
 
     batch: BatchId
+
+
+class FinishAdaptation(msgspec.Struct, frozen=True, tag=True):
+    """A version that only adapts is complete."""
 
 
 Change = (
@@ -88,10 +138,13 @@ Change = (
     | KeepStatistics
     | SpillGroups
     | BeginCleaning
-    | CleanGroups
     | FinishCleaning
+    | ReviveGroups
     | Reroute
+    | ReplacePlan
+    | WriteResults
     | FinishBatch
+    | FinishAdaptation
 )
 
 
@@ -102,9 +155,10 @@ def apply_all(manifest: Manifest, changes: Iterable[Change]) -> Manifest:
 
 def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR0911 -- a case for each kind of change
     """The manifest after one change."""
+    following = Version(manifest.version + 1)
     match change:
         case AddRun(run, closed):
-            return _add(manifest, run, manifest.version + 1 if closed else LIVE)
+            return _add(manifest, run, following if closed else LIVE)
         case MergeRuns(merged, groups, run, generation):
             return _add(_release(manifest, run.operator, merged, groups, generation), run, generation)
         case CountOutput(operator, output, inter):
@@ -113,68 +167,89 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return _with(manifest, operator, counted)
         case KeepStatistics(operator, statistics):
             return _with(manifest, operator, replace(manifest.operators[operator], statistics=statistics))
-        case SpillGroups(operator, groups):
-            return _relabel(manifest, operator, groups, manifest.version + 1, "disk", only="memory")
-        case CleanGroups(operator, groups, tier):
-            return _relabel(manifest, operator, groups, manifest.version + 1 if tier == "disk" else LIVE, tier)
+        case SpillGroups(groups=chosen):
+            for operator, groups in chosen.items():
+                manifest = _relabel(manifest, operator, groups, following, "disk", only="memory")
+            return manifest
         case BeginCleaning(cleaning):
-            return replace(manifest, cleaning=cleaning, version=Version(manifest.version + 1))
-        case FinishCleaning():
-            return replace(manifest, cleaning=None, version=Version(manifest.version + 1))
-        case Reroute(operator, routing, sites):
-            moved = replace(manifest.operators[operator], routing=routing)
-            return replace(_with(manifest, operator, moved), sites=sites)
+            return replace(manifest, cleaning=cleaning, version=following)
+        case FinishCleaning(live, closed):
+            return replace(_cleaned(manifest, live, closed), cleaning=None, version=following)
+        case ReviveGroups(operator, groups):
+            return _relabel(manifest, operator, groups, LIVE, "memory")
+        case Reroute(routing, sites):
+            for operator, table in routing.items():
+                manifest = _with(manifest, operator, replace(manifest.operators[operator], routing=table))
+            return replace(manifest, sites=sites)
+        case ReplacePlan(plan, routing):
+            return _replan(manifest, plan, routing)
+        case WriteResults(path, names):
+            return replace(manifest, results=ResultFiles(following, path, names))
         case FinishBatch(batch):
-            return replace(manifest, batch=batch, version=Version(manifest.version + 1))
+            return replace(manifest, batch=batch, version=following)
+        case FinishAdaptation():
+            return replace(manifest, version=following)
 
 
 def _add(manifest: Manifest, run: RunFile, generation: int) -> Manifest:
     if not run.rows:
         return manifest
     state = manifest.operators[run.operator]
-    added = Slice(run.id, run.groups, generation, "memory" if generation == LIVE else "disk")
+    added = Slice(run.id, RowSet(run.groups), generation, "memory" if generation == LIVE else "disk")
     grown = replace(state, slices=(*state.slices, added))
     return replace(_with(manifest, run.operator, grown), runs={**manifest.runs, run.id: run})
 
 
 def _release(
-    manifest: Manifest, operator: OperatorId, merged: tuple[RunId, ...], groups: Ranges, generation: int
+    manifest: Manifest, operator: OperatorId, merged: tuple[RunId, ...], groups: GroupSet, generation: int
 ) -> Manifest:
     """Take groups of a generation out of some runs, and out of the manifest the runs no slice names any more."""
-    gone = members(groups)
     state = manifest.operators[operator]
     slices = [
-        _without(part, gone) if part.run in merged and part.generation == generation else part for part in state.slices
+        _narrowed(part, part.groups - groups) if part.run in merged and part.generation == generation else part
+        for part in state.slices
     ]
-    kept = tuple(part for part in slices if part.groups)
+    kept = tuple(part for part in slices if part.rows)
     named = {part.run for part in kept}
     runs = {run_id: run for run_id, run in manifest.runs.items() if run_id not in merged or run_id in named}
     return replace(_with(manifest, operator, replace(state, slices=kept)), runs=runs)
 
 
-def _without(part: Slice, gone: frozenset[int]) -> Slice:
-    return replace(part, groups=to_ranges(members(part.groups) - gone))
+def _narrowed(part: Slice, groups: GroupSet) -> Slice:
+    return replace(part, rows=replace(part.rows, groups=groups))
+
+
+def _cleaned(manifest: Manifest, live: GroupSet, closed: GroupSet) -> Manifest:
+    if manifest.cleaning is None:
+        raise ValueError(f"version {manifest.version} cleans nothing that could be finished")
+    operator = manifest.cleaning.operator
+    manifest = _relabel(manifest, operator, live, LIVE, "memory") if live else manifest
+    return _relabel(manifest, operator, closed, manifest.version + 1, "disk") if closed else manifest
 
 
 def _relabel(
-    manifest: Manifest, operator: OperatorId, groups: Ranges, generation: int, tier: Tier, *, only: Tier | None = None
+    manifest: Manifest, operator: OperatorId, groups: GroupSet, generation: int, tier: Tier, *, only: Tier | None = None
 ) -> Manifest:
     """Put groups into a generation and tier, those of one tier only or all; slices of a kind become one."""
-    chosen = members(groups)
-    kinds: dict[tuple[RunId, int, Tier], frozenset[int]] = {}
+    kinds: dict[tuple[RunId, int, Tier], GroupSet] = {}
     for part in manifest.operators[operator].slices:
-        covered = members(part.groups)
-        moved = covered & chosen if only in (None, part.tier) else frozenset()
-        for kind, some in (((part.generation, part.tier), covered - moved), ((generation, tier), moved)):
+        moved = part.groups & groups if only in (None, part.tier) else GroupSet()
+        for kind, some in (((part.generation, part.tier), part.groups - moved), ((generation, tier), moved)):
             if some:
                 name = (part.run, *kind)
-                kinds[name] = kinds.get(name, frozenset()) | some
-    slices = tuple(Slice(run, to_ranges(some), made, kind) for (run, made, kind), some in kinds.items())
+                kinds[name] = kinds.get(name, GroupSet()) | some
+    slices = tuple(Slice(run, RowSet(some), made, kind) for (run, made, kind), some in kinds.items())
     return _with(manifest, operator, replace(manifest.operators[operator], slices=slices))
 
 
-def _sum(before: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(map(int.__add__, before, more)) if before else more
+def _replan(manifest: Manifest, plan: Plan, routing: dict[OperatorId, tuple[SiteId, ...]]) -> Manifest:
+    ids = [operator.id for operator in plan.operators]
+    operators = {name: manifest.operators.get(name) or OperatorState(routing[name]) for name in ids}
+    return replace(manifest, plan=plan, operators=operators)
+
+
+def _sum(before: Vector, more: Vector) -> Vector:
+    return Vector.of(before.array + more.array) if before else more
 
 
 def _with(manifest: Manifest, operator: OperatorId, state: OperatorState) -> Manifest:

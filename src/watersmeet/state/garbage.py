@@ -1,6 +1,7 @@
 """Garbage is what no retained manifest names.
 
-After a commit the versions beyond ``retained`` go, and with them the runs that only they named. Runs of tasks that
+After a commit the versions beyond ``retained`` go, but for those that retained ones are made of: the last snapshot
+before them and the changes since. Runs that no retained version names go, too. Runs of tasks that
 failed or were repeated are named by no manifest at all; they are found by listing, now and then, and deleted once the
 epoch that wrote them is committed, for then it is certain that no commit will ever name them.
 """
@@ -10,9 +11,10 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from watersmeet.model.errors import CheckpointError, StorageError
+from watersmeet.model.errors import StorageError
 from watersmeet.model.ids import Version
 from watersmeet.state import runs, versions
+from watersmeet.state.events import EventLog
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.runs import epoch_of
 from watersmeet.state.versions import VersionStore
@@ -29,13 +31,15 @@ class Collector:
     store: VersionStore
     retained: int
     _kept: deque[tuple[Version, frozenset[str]]] = field(default_factory=deque)
+    _snapshots: list[Version] = field(default_factory=list)
 
     def start(self) -> None:
         """Learn what the stored versions name, and delete what earlier drivers left behind."""
-        retained = [self._read(version) for version in self.store.versions()[-self.retained :]]
-        self._kept = deque((manifest.version, _named(manifest)) for manifest in retained if manifest)
-        stale = self.store.versions()[: -self.retained]
-        self.store.storage.delete(versions.path_of(version) for version in stale)
+        first, retained = self.store.recent(self.retained)
+        self._kept = deque((manifest.version, _named(manifest)) for manifest in retained)
+        self._snapshots = sorted({first, self.store.snapshot})
+        EventLog(self.store).fold()
+        self._delete_versions(self._snapshots[0])
         self._sweep()
 
     def committed(self, manifest: Manifest) -> None:
@@ -47,19 +51,26 @@ class Collector:
 
     def _collect(self, manifest: Manifest) -> None:
         self._kept.append((manifest.version, _named(manifest)))
+        if self.store.snapshot == manifest.version:
+            self._snapshots.append(manifest.version)
+            EventLog(self.store).fold()
+        gone: set[str] = set()
         while len(self._kept) > self.retained:
-            version, named = self._kept.popleft()
-            self.store.storage.delete([versions.path_of(version)])
-            self._delete(named - self._named())
+            gone |= self._kept.popleft()[1]
+        self._delete(gone - self._named())
+        self._forget_snapshots()
         if manifest.version % LISTING_INTERVAL == 0:
             self._sweep()
 
-    def _read(self, version: Version) -> Manifest | None:
-        """A version before the last may be damaged: nothing is read from it any more."""
-        try:
-            return self.store.read(version)
-        except CheckpointError:
-            return None
+    def _forget_snapshots(self) -> None:
+        """Delete the versions before the last snapshot that is not younger than all retained versions."""
+        while len(self._snapshots) > 1 and self._snapshots[1] <= self._kept[0][0]:
+            self._snapshots.pop(0)
+            self._delete_versions(self._snapshots[0])
+
+    def _delete_versions(self, before: Version) -> None:
+        stale = [version for version in self.store.versions() if version < before]
+        self.store.storage.delete(versions.path_of(version) for version in stale)
 
     def _sweep(self) -> None:
         last = self._kept[-1][0] if self._kept else -1

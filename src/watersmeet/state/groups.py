@@ -2,18 +2,24 @@
 
 A row's *hash* is Spark's ``xxhash64`` of its join key, read as an unsigned 64-bit number. Its group is
 ``((hash >> 32) * groups) >> 32``: monotone in the hash, so rows sorted by hash lie group by group, a group of a run is
-one contiguous range, and a narrower range of hashes is a part of a group. `watersmeet.engine.split` has the same
+one contiguous range, and a narrower range of hashes is a part of a group. `watersmeet.runners.spark.split` has the same
 definition as a Spark expression; a test holds the two together.
+
+A set of groups (`GroupSet`) is a mask of bits: 8 KiB for the most groups there may be, and set operations are those of
+whole numbers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-Hashes = npt.NDArray[np.uint64]
-Ranges = tuple[tuple[int, int], ...]
+Hashes: TypeAlias = npt.NDArray[np.uint64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 _SHIFT = np.uint64(32)
 MAX_GROUPS = 1 << 16
@@ -55,36 +61,102 @@ def _starts(groups: int) -> Hashes:
     return np.array([first_hash(group, groups) for group in range(groups)], dtype=np.uint64)
 
 
-def to_ranges(groups: Iterable[int]) -> Ranges:
-    """Groups as sorted half-open ranges.
+@dataclass(frozen=True, slots=True)
+class GroupSet:
+    """Some partition groups, as the bits of a whole number.
 
-    >>> to_ranges([3, 1, 2, 7])
-    ((1, 4), (7, 8))
+    >>> some = GroupSet.of([3, 1, 2, 7])
+    >>> list(some), len(some), 3 in some, some.ranges
+    ([1, 2, 3, 7], 4, True, ((1, 4), (7, 8)))
+    >>> GroupSet.of([1, 2]) - GroupSet.of([2]) == GroupSet.of([1])
+    True
     """
-    ranges: list[tuple[int, int]] = []
-    for group in sorted(set(groups)):
-        if ranges and ranges[-1][1] == group:
-            ranges[-1] = (ranges[-1][0], group + 1)
-        else:
-            ranges.append((group, group + 1))
-    return tuple(ranges)
+
+    bits: int = 0
+
+    @classmethod
+    def of(cls, groups: Iterable[int]) -> "GroupSet":
+        """The set of some groups."""
+        bits = 0
+        for group in groups:
+            bits |= 1 << group
+        return cls(bits)
+
+    @classmethod
+    def within(cls, mask: Mask) -> "GroupSet":
+        """The groups for which a mask holds.
+
+        >>> list(GroupSet.within(np.array([False, True, True])))
+        [1, 2]
+        """
+        return cls(int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little"))
+
+    @classmethod
+    def all(cls, count: int) -> "GroupSet":
+        """The first so many groups."""
+        return cls((1 << count) - 1)
+
+    def mask(self, count: int) -> Mask:
+        """The set as an array of so many flags."""
+        data = np.frombuffer(self.bits.to_bytes((count + 7) // 8, "little"), dtype=np.uint8)
+        return np.unpackbits(data, bitorder="little", count=count).astype(np.bool_)
+
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The groups in order."""
+        return np.flatnonzero(self.mask(self.bits.bit_length()))
+
+    @property
+    def ranges(self) -> Ranges:
+        """The groups as sorted half-open ranges."""
+        edges = np.diff(self.mask(self.bits.bit_length()).astype(np.int8), prepend=0, append=0)
+        starts, stops = np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist()
+        return tuple(zip(starts, stops, strict=True))
+
+    def __and__(self, other: "GroupSet") -> "GroupSet":
+        return GroupSet(self.bits & other.bits)
+
+    def __or__(self, other: "GroupSet") -> "GroupSet":
+        return GroupSet(self.bits | other.bits)
+
+    def __sub__(self, other: "GroupSet") -> "GroupSet":
+        return GroupSet(self.bits & ~other.bits)
+
+    def __contains__(self, group: int) -> bool:
+        return bool(self.bits >> group & 1)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.numbers.tolist())
+
+    def __len__(self) -> int:
+        return self.bits.bit_count()
+
+    def __bool__(self) -> bool:
+        return self.bits != 0
+
+    def __repr__(self) -> str:
+        return f"GroupSet.of({list(self)})"
+
+    @property
+    def text(self) -> str:
+        """The set for a file: a quarter of a byte a group, at most.
+
+        >>> GroupSet.of([0, 9]).text
+        '201'
+        """
+        return f"{self.bits:x}"
+
+    @classmethod
+    def parse(cls, text: str) -> "GroupSet":
+        """Read what ``text`` gave."""
+        return cls(int(text, 16))
 
 
-@lru_cache(maxsize=1 << 10)
-def members(ranges: Ranges) -> frozenset[int]:
-    """The groups of half-open ranges.
-
-    >>> sorted(members(((1, 4), (7, 8))))
-    [1, 2, 3, 7]
-    """
-    return frozenset(group for start, stop in ranges for group in range(start, stop))
-
-
-@lru_cache(maxsize=1 << 10)
-def groups_at(routing: tuple[int, ...], site: int) -> frozenset[int]:
+@lru_cache(maxsize=1 << 8)
+def groups_at(routing: tuple[int, ...], site: int) -> GroupSet:
     """The groups a routing table sends to a site.
 
-    >>> sorted(groups_at((0, 1, 0), 0))
-    [0, 2]
+    >>> groups_at((0, 1, 0), 0)
+    GroupSet.of([0, 2])
     """
-    return frozenset(group for group, routed in enumerate(routing) if routed == site)
+    return GroupSet.within(np.asarray(routing) == site)

@@ -1,14 +1,13 @@
 """The manifest: a query's whole state at one version, as a frozen value.
 
-It names the immutable runs and says, per operator, which site each partition group lives on and which groups of which
-run count, in which generation and tier. Everything that happens to state is a new manifest (`changes`).
+It holds the plan, names the immutable runs and says, per operator, which site each partition group lives on and which
+rows of which run count, in which generation and tier. Everything that happens to state is a new manifest (`changes`).
 
 A *generation* of a group is what its inputs held together at run time: all its results among themselves have been
 produced. The live one (tier ``memory``) is the one that grows; spilling closes it (tier ``disk``), and later rows begin
 a new one. Results across generations are missing until the group is cleaned, which makes its generations one.
 
-Invariants: every slice names a run of ``runs``; every run is named by a slice; a group of an input is covered at most
-once by the slices of one run.
+What must hold of every manifest is in `watersmeet.state.invariants`.
 """
 
 from typing import Literal
@@ -16,35 +15,68 @@ from typing import Literal
 import msgspec
 
 from watersmeet.model.ids import BatchId, InputName, OperatorId, RunId, SiteId, Version
-from watersmeet.state.groups import Ranges, groups_at, members
+from watersmeet.model.plan import Plan
+from watersmeet.state.groups import GroupSet, groups_at
+from watersmeet.state.vectors import Vector
 
-FORMAT = 1
+FORMAT = 2
 LIVE = 0
 """The generation of what is live; closed ones have the number of the version that closed them."""
 
 Tier = Literal["memory", "disk"]
 
 
+class Bounds(msgspec.Struct, frozen=True):
+    """The least and the greatest value of a column in a run; None where it has none."""
+
+    least: int | float | str | None
+    most: int | float | str | None
+
+
 class RunFile(msgspec.Struct, frozen=True):
-    """An immutable Arrow file: the rows of some groups of one input, sorted by hash."""
+    """An immutable Arrow file: the rows of some groups of one input, sorted by hash.
+
+    ``group_rows`` and ``group_bytes`` are those of each of its groups, in order, so that nobody has to look into the
+    file to know what it holds. ``bounds`` are those of the columns the plan declares.
+    """
 
     id: RunId
     path: str
     operator: OperatorId
     input: InputName
-    groups: Ranges
+    groups: GroupSet
     rows: int
     bytes: int
     checksum: int
+    group_rows: Vector = Vector()
+    group_bytes: Vector = Vector()
+    bounds: dict[str, Bounds] = {}
+
+
+class RowSet(msgspec.Struct, frozen=True):
+    """Which rows of a run count: those of some groups.
+
+    Whatever else may narrow them down (a range of times or of hashes, rows that were deleted) is a field here.
+    """
+
+    groups: GroupSet
+
+    def __bool__(self) -> bool:
+        return bool(self.groups)
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """The groups of a run that count, their generation, and whether they take part at run time (``memory``)."""
+    """The rows of a run that count, their generation, and whether they take part at run time (``memory``)."""
 
     run: RunId
-    groups: Ranges
+    rows: RowSet
     generation: int = LIVE
     tier: Tier = "memory"
+
+    @property
+    def groups(self) -> GroupSet:
+        """The groups of the rows."""
+        return self.rows.groups
 
 
 class OperatorState(msgspec.Struct, frozen=True):
@@ -56,9 +88,9 @@ class OperatorState(msgspec.Struct, frozen=True):
 
     routing: tuple[SiteId, ...]
     slices: tuple[Slice, ...] = ()
-    output: tuple[int, ...] = ()
-    inter: tuple[int, ...] = ()
-    statistics: dict[str, tuple[float, ...]] = {}
+    output: Vector = Vector()
+    inter: Vector = Vector()
+    statistics: dict[str, Vector] = {}
 
 
 class Cleaning(msgspec.Struct, frozen=True):
@@ -73,13 +105,25 @@ class Cleaning(msgspec.Struct, frozen=True):
     groups: tuple[int, ...]
     gather_bytes: int
     at_end: bool = False
+    reason: str = ""
+
+
+class ResultFiles(msgspec.Struct, frozen=True):
+    """Files of results that a version brings: hidden ones until it is committed, and the names they get then.
+
+    They are below ``path``; ``names`` are pairs. What a driver that was killed has not published, the next one does.
+    """
+
+    version: Version
+    path: str
+    names: tuple[tuple[str, str], ...]
 
 
 class Manifest(msgspec.Struct, frozen=True):
     """A version of a query's state. ``batch`` is the last of Spark's batches that is part of it."""
 
     query_id: str
-    plan: dict[str, object]
+    plan: Plan
     groups: int
     sites: int
     operators: dict[OperatorId, OperatorState]
@@ -87,7 +131,7 @@ class Manifest(msgspec.Struct, frozen=True):
     batch: BatchId = BatchId(-1)
     version: Version = Version(0)
     cleaning: Cleaning | None = None
-    format: int = FORMAT
+    results: ResultFiles | None = None
 
     def live(self, operator: OperatorId, site: SiteId) -> list[tuple[RunFile, Slice]]:
         """The runs and slices an operator probes at a site."""
@@ -100,16 +144,26 @@ class Manifest(msgspec.Struct, frozen=True):
     def _at(self, operator: OperatorId, site: SiteId, tier: Tier) -> list[tuple[RunFile, Slice]]:
         state = self.operators[operator]
         local = groups_at(state.routing, site)
-        slices = (part for part in state.slices if part.tier == tier and members(part.groups) & local)
+        slices = (part for part in state.slices if part.tier == tier and part.groups & local)
         return [(self.runs[part.run], part) for part in slices]
 
-    def spilled(self, operator: OperatorId) -> frozenset[int]:
+    def spilled(self, operator: OperatorId) -> GroupSet:
         """The groups of an operator that have results missing: those with more than one generation."""
-        generations: dict[int, set[int]] = {}
+        once: dict[int, GroupSet] = {}
         for part in self.operators[operator].slices:
-            for group in members(part.groups):
-                generations.setdefault(group, set()).add(part.generation)
-        return frozenset(group for group, kinds in generations.items() if len(kinds) > 1)
+            once[part.generation] = once.get(part.generation, GroupSet()) | part.groups
+        seen, again = GroupSet(), GroupSet()
+        for groups in once.values():
+            seen, again = seen | groups, again | (seen & groups)
+        return again
+
+    def generations(self, operator: OperatorId) -> dict[int, GroupSet]:
+        """The closed generations of an operator and the groups that have them, oldest first."""
+        found: dict[int, GroupSet] = {}
+        for part in self.operators[operator].slices:
+            if part.tier == "disk":
+                found[part.generation] = found.get(part.generation, GroupSet()) | part.groups
+        return dict(sorted(found.items()))
 
     @property
     def bytes(self) -> int:

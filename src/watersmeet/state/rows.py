@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.errors import StateLimitError
-from watersmeet.state.groups import Hashes, Ranges, group_offsets, row_range
+from watersmeet.state.groups import GroupSet, Hashes, group_offsets, row_range
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class SortedRows:
         """The same rows in memory of their own."""
         return SortedRows(self.hashes.copy(), take_rows(self.rows, np.arange(len(self))))
 
-    def of_groups(self, ranges: Ranges, groups: int) -> list["SortedRows"]:
-        """The rows of some groups, a piece for each range, without copying."""
-        bounds = (row_range(self.hashes, start, stop, groups) for start, stop in ranges)
+    def of_groups(self, some: GroupSet, groups: int) -> list["SortedRows"]:
+        """The rows of some groups, a piece for each range of them, without copying."""
+        bounds = (row_range(self.hashes, start, stop, groups) for start, stop in some.ranges)
         return [self.slice(low, high) for low, high in bounds if high > low]
 
 

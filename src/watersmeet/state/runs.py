@@ -1,27 +1,29 @@
 """Runs as files: written once, checked, memory-mapped, never changed.
 
 A run is one Arrow IPC file with one uncompressed record batch: the hashes (`HASH`) and the state columns of its input,
-sorted by hash. Order and row count are checked before it is written; length, checksum, order and row count when a
-process opens it for the first time, by reading it: mapped pages would count as the process's memory. Mapped runs are
-kept by the process, at most `MAPPED_LIMIT`. A run of which other groups count than before, because some were spilled,
+sorted by hash. Order and row count are checked before it is written, length and checksum when a process opens it for
+the first time, by reading it: mapped pages would count as the process's memory. Nobody else reads it: what a run holds
+is told in the manifest. Mapped runs are kept by the process, at most `MAPPED_LIMIT`. A run of which other groups count than before, because some were spilled,
 is mapped anew, which gives back the memory of all its pages; those that still count come back as they are used.
 """
 
 import zlib
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.model.ids import InputName, OperatorId, RunId
-from watersmeet.state.groups import Hashes, Ranges, group_of, to_ranges
-from watersmeet.state.manifest import RunFile
-from watersmeet.state.rows import SortedRows
+from watersmeet.state.groups import GroupSet, Hashes
+from watersmeet.state.manifest import Bounds, RunFile
+from watersmeet.state.rows import SortedRows, bytes_by_group
+from watersmeet.state.vectors import Vector
 from watersmeet.storage.base import Storage
 
 HASH = "#hash"
@@ -33,7 +35,7 @@ CHECK_BYTES = 1 << 20
 @dataclass
 class _Mapping:
     rows: SortedRows
-    groups: Ranges | None = None
+    groups: GroupSet | None = None
 
 
 _mapped: OrderedDict[tuple[str, str], _Mapping] = OrderedDict()
@@ -42,19 +44,61 @@ _changing = Lock()
 """Several site tasks may be threads of one process."""
 
 
-def write_run(
-    storage: Storage, run_id: RunId, operator: OperatorId, source: InputName, rows: SortedRows, groups: int
-) -> RunFile:
+@dataclass(frozen=True)
+class RunName:
+    """Whose rows a new run holds; ``bounded`` are the columns whose least and greatest values are told."""
+
+    id: RunId
+    operator: OperatorId
+    input: InputName
+    bounded: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Where it is stored."""
+        return f"{FOLDER}/{self.operator}/{self.input}/{self.id}.arrow"
+
+
+def write_run(storage: Storage, name: RunName, rows: SortedRows, groups: int) -> RunFile:
     """Store sorted rows as a new run."""
-    _check_order(rows.hashes, run_id)
+    _check_order(rows.hashes, name.id)
     data = _serialise(rows)
-    path = f"{FOLDER}/{operator}/{source}/{run_id}.arrow"
-    storage.create(path, data)
-    covered = to_ranges(np.unique(group_of(rows.hashes, groups)).tolist())
-    return RunFile(run_id, path, operator, source, covered, len(rows), len(data), zlib.crc32(data))
+    storage.create(name.path, data)
+    counts, sizes = bytes_by_group(rows, groups)
+    covered = GroupSet.within(counts > 0)
+    return RunFile(
+        name.id,
+        name.path,
+        name.operator,
+        name.input,
+        covered,
+        len(rows),
+        len(data),
+        zlib.crc32(data),
+        Vector.of(counts[counts > 0], "<u4"),
+        Vector.of(sizes[counts > 0], "<u4"),
+        bounds_of(rows.rows, name.bounded),
+    )
 
 
-def open_run(storage: Storage, run: RunFile, groups: Ranges | None = None) -> SortedRows:
+def bounds_of(rows: pa.RecordBatch, columns: Iterable[str]) -> dict[str, Bounds]:
+    """The least and the greatest value of some columns; times are counted in their unit, so that they can be stored.
+
+    >>> bounds_of(pa.record_batch({"x": [3, None, 1]}), ["x"])
+    {'x': Bounds(least=1, most=3)}
+    """
+    found = {name: pc.min_max(_countable(rows.column(name))).as_py() for name in columns}
+    return {name: Bounds(each["min"], each["max"]) for name, each in found.items()}
+
+
+def _countable(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return column.view(pa.int64())
+    return column.view(pa.int32()) if kind == pa.date32() else column
+
+
+def open_run(storage: Storage, run: RunFile, groups: GroupSet | None = None) -> SortedRows:
     """Map a run into memory; ``groups`` are those that are going to be used, where that is known."""
     name = (storage.url, run.path)
     mapping = _mapped.get(name)
@@ -86,14 +130,16 @@ def release_run(storage: Storage, run: RunFile) -> None:
         _mapped.pop((storage.url, run.path), None)
 
 
-def verify_run(storage: Storage, run: RunFile) -> None:
-    """Refuse a run whose file is missing, cut short or damaged."""
-    size = storage.size(run.path)
+def missing_runs(storage: Storage, runs: Iterable[RunFile]) -> list[str]:
+    """What is wrong with the files of some runs, as far as one can tell without reading them."""
+    found = storage.sizes(FOLDER)
+    return [why for run in runs if (why := _misfit(run, found.get(run.path)))]
+
+
+def _misfit(run: RunFile, size: int | None) -> str | None:
     if size is None:
-        raise _corrupt(storage, run, "it is missing")
-    if size != run.bytes:
-        raise _corrupt(storage, run, f"it has {size} bytes instead of {run.bytes}")
-    _check_content(storage, run)
+        return f"{run.path} is missing"
+    return None if size == run.bytes else f"{run.path} has {size} bytes instead of {run.bytes}"
 
 
 def _map(storage: Storage, run: RunFile, *, again: bool = True) -> SortedRows:
@@ -107,14 +153,11 @@ def _map(storage: Storage, run: RunFile, *, again: bool = True) -> SortedRows:
             return _map(storage, run, again=False)
         raise _corrupt(storage, run, "it is missing") from error
     batch = pa.ipc.open_file(buffer).get_batch(0)
-    hashes = batch.column(0).to_numpy()
-    if name not in _checked:
-        _check_order(hashes, run.id)
-        with _changing:
-            _checked[name] = None
-            while len(_checked) > MAPPED_LIMIT:
-                _checked.popitem(last=False)
-    return SortedRows(hashes, batch.select(batch.schema.names[1:]))
+    with _changing:
+        _checked[name] = None
+        while len(_checked) > MAPPED_LIMIT:
+            _checked.popitem(last=False)
+    return SortedRows(batch.column(0).to_numpy(), batch.select(batch.schema.names[1:]))
 
 
 def _serialise(rows: SortedRows) -> memoryview:

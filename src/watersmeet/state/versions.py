@@ -3,42 +3,76 @@
 A version is one object, created exclusively: whoever creates version *n+1* first has committed it, and any other
 driver on the same checkpoint is thereby fenced off. There is no rename and no pointer to update.
 
-A commit lands, is refused (somebody else's version is there), or its outcome is unknown (the storage failed while
-answering). Unknown is settled by reading: if the object is there and is ours, it landed.
+1. A version holds its *changes*, so that its size follows what happened and not what is kept. Now and then it also
+   holds a *snapshot*, the whole manifest: when the changes since the last one weigh as much as that did, at least
+   `SNAPSHOT_LEAST` and at most `SNAPSHOT_MOST` versions later. So snapshots cost no more than changes, and reading
+   takes no longer than reading twice the state.
+2. Reading a version is applying the changes since the last snapshot before it.
+3. A commit lands, is refused (somebody else's version is there), or its outcome is unknown (the storage failed while
+   answering). Unknown is settled by reading: if the object is there and is ours, it landed.
+
+Manifests are checked at both doors (`invariants`).
 """
 
-import zlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
-from watersmeet.model.errors import (
-    CheckpointCorruptError,
-    CheckpointInUseError,
-    CheckpointMismatchError,
-    StorageError,
-)
+from watersmeet.model.errors import CheckpointCorruptError, CheckpointInUseError, StorageError
 from watersmeet.model.ids import Version
-from watersmeet.state.manifest import FORMAT, Manifest
+from watersmeet.state.changes import Change, apply_all
+from watersmeet.state.invariants import check
+from watersmeet.state.manifest import Manifest
+from watersmeet.state.stored import corrupt, seal, unseal
 from watersmeet.storage.base import Storage
 
 FOLDER = "manifest"
+SNAPSHOT_LEAST, SNAPSHOT_MOST = 8, 64
+READ_THREADS = 16
 
 
-class _Envelope(msgspec.Struct):
-    checksum: int
-    body: msgspec.Raw
+class VersionFile(msgspec.Struct, frozen=True):
+    """A version as it is stored; the ``writer`` tells those of two drivers apart that are alike."""
 
-
-class _Header(msgspec.Struct):
-    format: int
+    version: Version
+    changes: tuple[Change, ...] = ()
+    snapshot: Manifest | None = None
+    writer: str = ""
 
 
 @dataclass(frozen=True)
+class StoredVersion:
+    """A version that was read; whether it can be used is known when it is looked at."""
+
+    version: Version
+    data: bytes | None
+    name: str
+
+    @cached_property
+    def file(self) -> VersionFile:
+        """Its content, refused if it is missing or damaged."""
+        if self.data is None:
+            raise corrupt(self.name, "it is missing, and later versions build on it")
+        return unseal(self.data, VersionFile, self.name)
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        return len(self.data or b"")
+
+
+@dataclass
 class VersionStore:
-    """The versions of one checkpoint."""
+    """The versions of one checkpoint. It remembers what has been written since the last snapshot."""
 
     storage: Storage
+    writer: str = ""
+    snapshot: Version = Version(0)
+    snapshot_bytes: int = 0
+    changes_bytes: int = 0
 
     def versions(self) -> list[Version]:
         """The versions that are stored, oldest first."""
@@ -51,13 +85,78 @@ class VersionStore:
         return self.read(versions[-1]) if versions else None
 
     def read(self, version: Version) -> Manifest:
-        """A manifest, checked."""
-        return decode(self.storage.read(path_of(version)), f"{self.storage.url}/{path_of(version)}")
+        """A manifest, made of the last snapshot before it and the changes since, and checked."""
+        snapshot, *later = self._chain(version)
+        self.snapshot, self.snapshot_bytes = snapshot.version, snapshot.bytes
+        self.changes_bytes = sum(each.bytes for each in later)
+        return self._made_of(snapshot, later)[-1]
 
-    def commit(self, manifest: Manifest) -> None:
-        """Make a manifest the next version, or raise without having done so."""
-        data = encode(manifest)
-        path = path_of(manifest.version)
+    def recent(self, count: int) -> tuple[Version, list[Manifest]]:
+        """The last so many manifests, oldest first, as far as they can be read; and the first version they need."""
+        versions = self.versions()[-count:]
+        for first in versions[:-1]:
+            try:
+                snapshot, *later = self._chain(versions[-1], until=first)
+                return snapshot.version, [m for m in self._made_of(snapshot, later) if m.version >= first]
+            except CheckpointCorruptError:  # only what the last one is made of has to be whole
+                continue
+        return self.snapshot, [self.read(versions[-1])]
+
+    def files(self, versions: Sequence[Version]) -> list[StoredVersion]:
+        """Versions as they are stored."""
+        with ThreadPoolExecutor(READ_THREADS) as pool:
+            return list(pool.map(self._file, versions))
+
+    def _chain(self, version: Version, until: Version | None = None) -> list[StoredVersion]:
+        """A snapshot and the versions that follow it up to one; the snapshot is not younger than ``until``."""
+        chain: list[StoredVersion] = []
+        oldest = version if until is None else until
+        for last in range(version, -1, -READ_THREADS):
+            for each in reversed(self.files([Version(n) for n in range(max(0, last - READ_THREADS + 1), last + 1)])):
+                chain.insert(0, each)
+                if each.file.snapshot is not None and each.version <= oldest:
+                    return chain
+        raise corrupt(f"{self.storage.url}/{path_of(version)}", "there is no snapshot that it could be made of")
+
+    def _made_of(self, snapshot: StoredVersion, later: Sequence[StoredVersion]) -> list[Manifest]:
+        if snapshot.file.snapshot is None:
+            raise ValueError(snapshot.version)
+        made = [snapshot.file.snapshot]
+        for each in later:
+            made.append(apply_all(made[-1], each.file.changes))
+        check(made[-1], f"{self.storage.url}/{path_of(made[-1].version)}")
+        return made
+
+    def _file(self, version: Version) -> StoredVersion:
+        name = f"{self.storage.url}/{path_of(version)}"
+        try:
+            data = self.storage.read(path_of(version))
+        except FileNotFoundError:
+            data = None
+        return StoredVersion(version, data, name)
+
+    def begin(self, manifest: Manifest) -> None:
+        """Commit the first version of all."""
+        check(manifest)
+        self._commit(VersionFile(manifest.version, snapshot=manifest, writer=self.writer))
+
+    def commit(self, before: Manifest, changes: Sequence[Change]) -> Manifest:
+        """Make the next version of some changes, or raise without having done so; gives the manifest after them."""
+        after = apply_all(before, changes)
+        if after.version != before.version + 1:
+            raise ValueError(f"changes lead from version {before.version} to {after.version}")
+        check(after)
+        snapshot = after if self._is_due(after.version) else None
+        self._commit(VersionFile(after.version, tuple(changes), snapshot, self.writer))
+        return after
+
+    def _is_due(self, version: int) -> bool:
+        """Whether a version should hold a snapshot."""
+        age = version - self.snapshot
+        return age >= SNAPSHOT_MOST or (age >= SNAPSHOT_LEAST and self.changes_bytes >= self.snapshot_bytes)
+
+    def _commit(self, file: VersionFile) -> None:
+        data, path = seal(file), path_of(file.version)
         try:
             landed = self.storage.create_new(path, data)
         except StorageError:
@@ -66,10 +165,15 @@ class VersionStore:
             landed = True
         if not landed and not self._is_ours(path, data):
             raise CheckpointInUseError(
-                f"version {manifest.version} of {self.storage.url} was committed by another driver",
-                why="two drivers run the same query on one checkpoint, and this one lost",
-                how="stop one of them; the results of the other are complete",
+                f"version {file.version} of {self.storage.url} was committed by another driver",
+                why="two drivers run the same query on one checkpoint, and this one lost; what it has given to the "
+                "sink for this epoch, the other gives too",
+                how="stop one of them",
             )
+        if file.snapshot is not None:
+            self.snapshot, self.snapshot_bytes, self.changes_bytes = file.version, len(data), 0
+        else:
+            self.changes_bytes += len(data)
 
     def _is_ours(self, path: str, data: bytes) -> bool:
         try:
@@ -85,34 +189,3 @@ def path_of(version: int) -> str:
     'manifest/000000000012.json'
     """
     return f"{FOLDER}/{version:012d}.json"
-
-
-def encode(manifest: Manifest) -> bytes:
-    """A manifest as JSON in a checksummed envelope."""
-    body = msgspec.json.encode(manifest)
-    return msgspec.json.encode(_Envelope(zlib.crc32(body), msgspec.Raw(body)))
-
-
-def decode(data: bytes, name: str) -> Manifest:
-    """The manifest of an envelope, refusing what is damaged or of a newer format."""
-    try:
-        envelope = msgspec.json.decode(data, type=_Envelope)
-        body = bytes(envelope.body)
-        if zlib.crc32(body) != envelope.checksum:
-            raise _corrupt(name, "its checksum does not match its content")
-        found = msgspec.json.decode(body, type=_Header).format
-        if found > FORMAT:
-            raise CheckpointMismatchError(
-                f"{name} has format {found}",
-                why=f"this version of Watersmeet reads formats up to {FORMAT}",
-                how="use the version that wrote it, or a newer one",
-            )
-        return msgspec.json.decode(body, type=Manifest)
-    except msgspec.DecodeError as error:
-        raise _corrupt(name, f"it cannot be read ({error})") from error
-
-
-def _corrupt(name: str, why: str) -> CheckpointCorruptError:
-    return CheckpointCorruptError(
-        f"{name} is damaged", why=why, how="restore the file from a copy, or start with a new checkpointLocation"
-    )

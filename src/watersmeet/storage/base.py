@@ -24,6 +24,7 @@ from typing import Protocol, TypeAlias
 
 Data: TypeAlias = bytes | memoryview
 Paths: TypeAlias = list[str]
+Sizes: TypeAlias = dict[str, int]
 
 _PART = r"[^./*?\[\]{}\\\s][^/*?\[\]{}\\\s]*"
 _PATH = re.compile(f"{_PART}(?:/{_PART})*")
@@ -50,6 +51,9 @@ class Storage(Protocol):
 
     def list(self, folder: str) -> Paths:
         """Name all objects below a folder ('' is the root), sorted; none if there is no such folder."""
+
+    def sizes(self, folder: str) -> Sizes:
+        """Name all objects below a folder with their bytes, in as few requests as possible."""
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove objects, and local copies of them; those that are not there are passed over."""

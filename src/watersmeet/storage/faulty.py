@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from watersmeet.model.errors import StorageError, StorageFullError
-from watersmeet.storage.base import Data, Paths, Storage
+from watersmeet.storage.base import Data, Paths, Sizes, Storage
 
 Operation: TypeAlias = Literal["create", "create_new", "read", "size", "list", "delete", "local"]
 OPERATIONS: frozenset[Operation] = frozenset({"create", "create_new", "read", "size", "list", "delete", "local"})
@@ -94,6 +94,10 @@ try 0 was made to fail. To fix it, try again.
     def list(self, folder: str) -> Paths:
         """List or fail."""
         return self._try("list", folder, lambda: self.inner.list(folder))
+
+    def sizes(self, folder: str) -> Sizes:
+        """List or fail."""
+        return self._try("list", folder, lambda: self.inner.sizes(folder))
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete, or fail, or both; all paths together are one try."""

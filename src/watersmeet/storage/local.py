@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from watersmeet.storage.base import Data, Paths, check_folder, check_path, is_hidden, is_temporary
+from watersmeet.storage.base import Data, Paths, Sizes, check_folder, check_path, is_hidden, is_temporary
 from watersmeet.storage.failures import reported
 
 
@@ -85,6 +85,11 @@ class LocalStorage:
         with reported("list", str(top)):
             files = (file.relative_to(self.root).as_posix() for file in _walk(top))
             return sorted(file for file in files if not is_hidden(file))
+
+    def sizes(self, folder: str) -> Sizes:
+        """Walk the folder, and ask for every file's size."""
+        found = ((path, self.size(path)) for path in self.list(folder))
+        return {path: size for path, size in found if size is not None}
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove the files; folders stay."""

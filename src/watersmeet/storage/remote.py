@@ -25,7 +25,7 @@ from typing import Any
 import fsspec
 from fsspec import AbstractFileSystem
 
-from watersmeet.storage.base import Data, Paths, check_folder, check_path, is_hidden, is_temporary
+from watersmeet.storage.base import Data, Paths, Sizes, check_folder, check_path, is_hidden, is_temporary
 from watersmeet.storage.copies import Copies
 from watersmeet.storage.exclusive import Exclusion, exclusion, protocols, put_new
 from watersmeet.storage.failures import reported
@@ -96,6 +96,15 @@ class FsspecStorage:
             files = (str(file).removeprefix(self._root).lstrip("/") for file in self._fresh_fs.find(top))
             return sorted(file for file in files if not is_hidden(file))
         return []
+
+    def sizes(self, folder: str) -> Sizes:
+        """Find all files below a folder, with what the listing tells of them."""
+        below = check_folder(folder)
+        with reported("list", f"{self.url}/{below}"), suppress(FileNotFoundError):
+            found = self._fresh_fs.find(f"{self._root}/{below}".rstrip("/"), detail=True)
+            named = {str(file).removeprefix(self._root).lstrip("/"): info for file, info in found.items()}
+            return {path: int(info["size"]) for path, info in sorted(named.items()) if not is_hidden(path)}
+        return {}
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove objects, all in one request where the service can, and their copies here."""

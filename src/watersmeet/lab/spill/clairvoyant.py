@@ -22,9 +22,9 @@ from watersmeet.adapt.spilling import Candidate, Pressure
 from watersmeet.adapt.spilling.candidates import Pool, least_worth_first
 from watersmeet.adapt.spilling.model import live_of
 from watersmeet.adapt.statistics import Floats
-from watersmeet.sim import Limits, Outcome, Simulation, Workload, simulate
-from watersmeet.sim.operator import Operator
-from watersmeet.sim.simulator import Choice, Decide
+from watersmeet.runners.counts import Limits, Outcome, Simulation, Workload, simulate
+from watersmeet.runners.counts.operator import Operator
+from watersmeet.runners.counts.simulator import Choice, Decide
 
 HORIZONS = (3, 6, 12)
 

@@ -14,8 +14,8 @@ from watersmeet.adapt.spilling import Candidate, Pressure
 from watersmeet.lab.spill.clairvoyant import consequences, least_lost_first
 from watersmeet.lab.spill.futures import Futures
 from watersmeet.lab.spill.settings import Setting, Size
-from watersmeet.sim import Limits, Outcome, Simulation, simulate
-from watersmeet.sim.simulator import Choice, Decide
+from watersmeet.runners.counts import Limits, Outcome, Simulation, simulate
+from watersmeet.runners.counts.simulator import Choice, Decide
 
 HORIZONS = (3, 6)
 FUTURES = Futures(count=4, epochs=max(HORIZONS))

@@ -20,7 +20,7 @@ from watersmeet.adapt.statistics import Floats
 from watersmeet.lab.generator import Int64s, JoinColumn
 from watersmeet.lab.spill.columns import Column, Drifting, UnequalShares
 from watersmeet.lab.spill.futures import NONE, Futures
-from watersmeet.sim import Carrier, Level, Stream, Workload, key_group
+from watersmeet.runners.counts import Carrier, Level, Stream, Workload, key_group
 
 Ratios = tuple[float, float, float]
 RATIOS: tuple[Ratios, ...] = ((3, 1, 1), (1, 3, 3), (3, 2, 3))

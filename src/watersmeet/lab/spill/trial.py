@@ -10,7 +10,7 @@ from watersmeet.adapt.spilling import STRATEGIES
 from watersmeet.lab.spill.clairvoyant import clairvoyant
 from watersmeet.lab.spill.informed import informed
 from watersmeet.lab.spill.settings import Setting, Size
-from watersmeet.sim import Limits, Outcome, Workload, by, simulate
+from watersmeet.runners.counts import Limits, Outcome, Workload, by, simulate
 
 CLAIRVOYANT, INFORMED = "clairvoyant", "informed"
 NAMES = (*STRATEGIES, CLAIRVOYANT)

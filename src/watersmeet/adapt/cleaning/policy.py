@@ -1,0 +1,141 @@
+"""Sees to it that missing results are produced: which groups to clean next, and what becomes of them (`choice`).
+
+Three things call for cleanup: input that pauses, a user who asks for it, and the end. One more cannot wait: every spill
+closes a generation, and probing, merging and the manifest's size follow the number of generations. With more than
+`GENERATIONS_MAX` of an operator, the groups of its oldest ones are cleaned between two epochs, a slice at a time, even
+if input never pauses.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from watersmeet.adapt.cleaning import choice
+from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
+from watersmeet.adapt.spilling.policy import budget_room
+from watersmeet.model.ids import OperatorId
+from watersmeet.model.plan import Operator
+from watersmeet.state.changes import BeginCleaning, FinishCleaning, ReviveGroups, apply
+from watersmeet.state.groups import GroupSet
+from watersmeet.state.manifest import Cleaning, Manifest
+from watersmeet.state.sizes import bytes_by_generation, live_bytes_by_site, total_bytes
+
+GENERATIONS_MAX = 64
+"""A cleanup of the older half then joins 32 generations at once; fewer would read the same rows more often."""
+
+
+@dataclass
+class CleanPolicy:
+    """Suggests what is cleaned; ``slice_bytes`` is how much at a time while the query runs."""
+
+    options: MemoryOptions
+    slice_bytes: int = choice.SLICE_FIRST_BYTES
+    moments: frozenset[Moment] = frozenset({"between", "idle", "asked", "end"})
+
+    def suggest(self, view: View) -> Iterator[Suggestion]:
+        """The next step of cleanup, if anything is missing."""
+        cleaning = self._next_step(view) if view.manifest.cleaning is None else None
+        if cleaning is not None:
+            yield Suggestion(BeginCleaning(cleaning), {cleaning.operator: GroupSet.of(cleaning.groups)})
+
+    def finish(self, manifest: Manifest, read_bytes: int, results: int) -> FinishCleaning:
+        """What becomes of groups that were cleaned: live again as far as there is room, else closed.
+
+        At the end they stay closed, so that an operator that is done holds no memory while those above are cleaned.
+        """
+        step = manifest.cleaning
+        if step is None:
+            raise ValueError(manifest.version)
+        live = GroupSet() if step.at_end else returning(manifest, step.operator, step.groups, self.options)
+        missing = len(manifest.spilled(step.operator))
+        return FinishCleaning(live, GroupSet.of(step.groups) - live, read_bytes, results, missing)
+
+    def learn(self, read_bytes: int, seconds: float) -> None:
+        """A step has read so much in so long."""
+        self.slice_bytes = choice.next_slice(read_bytes, seconds)
+
+    def _next_step(self, view: View) -> Cleaning | None:
+        plan = view.manifest.plan
+        operators = [o for o in plan.operators if not view.operators or o.id in view.operators]
+        wanted = {o.id: self._wanted(view, o) for o in operators}
+        dirty = [_dirty(view, operator, wanted[operator.id]) for operator in operators]
+        piece, budget, at_end = self.slice_bytes, self.options.budget_bytes, view.moment == "end"
+        root = plan.root.id
+        allowed = {
+            o.id: choice.allowance(None if at_end else piece, budget, is_root=o.id == root) for o in operators
+        }
+        return choice.choose(dirty, allowed, at_end=at_end)
+
+    def _wanted(self, view: View, operator: Operator) -> GroupSet:
+        """The groups of an operator that should be cleaned at this moment."""
+        spilled = view.manifest.spilled(operator.id)
+        generations = view.manifest.generations(operator.id)
+        if view.moment == "between":
+            old = list(generations)[: len(generations) // 2] if len(generations) > GENERATIONS_MAX else []
+        elif view.closed_by is not None:
+            old = [generation for generation in generations if generation <= view.closed_by]
+        else:
+            return spilled
+        return spilled & _union(generations[generation] for generation in old)
+
+
+@dataclass
+class RevivePolicy:
+    """Suggests that closed groups that miss nothing be live again as far as there is room, productive ones first."""
+
+    options: MemoryOptions
+    moments: frozenset[Moment] = frozenset({"over"})
+
+    def suggest(self, view: View) -> Iterator[Suggestion]:
+        """A change for every operator, from the root down."""
+        manifest = view.manifest
+        for operator in reversed(manifest.plan.operators):
+            order = _by_productivity(manifest, operator.id)
+            fitting = returning(manifest, operator.id, order, self.options)
+            if fitting:
+                change = ReviveGroups(operator.id, fitting, "all is produced, and there is room")
+                manifest = apply(manifest, change)
+                yield Suggestion(change, {operator.id: fitting})
+
+
+def returning(manifest: Manifest, operator: OperatorId, groups: Sequence[int], options: MemoryOptions) -> GroupSet:
+    """Those of some groups, in order of preference, for which their sites have room."""
+    if not options.is_limited:
+        return GroupSet.of(groups)
+    sizes, routing = total_bytes(manifest, operator), manifest.operators[operator].routing
+    room = budget_room(manifest, options, live_bytes_by_site(manifest))
+    fitting = GroupSet()
+    for site in range(manifest.sites):
+        here = {group: float(sizes[group]) for group in groups if routing[group] == site}
+        fitting |= GroupSet.of(choice.fits_again(here, float(room[site])))
+    return fitting
+
+
+def missing_groups(manifest: Manifest) -> int:
+    """How many groups have results missing."""
+    return sum(len(manifest.spilled(name)) for name in manifest.operators)
+
+
+def _dirty(view: View, operator: Operator, wanted: GroupSet) -> choice.Dirty:
+    if not wanted:
+        return choice.Dirty(operator.id, (), np.empty(0), np.empty(0))
+    inputs = [str(source.name) for source in operator.inputs]
+    sizes = bytes_by_generation(view.manifest, operator.id, inputs)
+    known = view.statistics[operator.id]
+    promise = choice.expected_missing(sizes, (known.aged_local + 1.0) / (known.aged_exposure + 1.0))
+    read = np.sum([each.sum(axis=0) for each in sizes.values()], axis=0)
+    return choice.Dirty(operator.id, tuple(wanted), read[wanted.numbers], promise[wanted.numbers])
+
+
+def _by_productivity(manifest: Manifest, operator: OperatorId) -> list[int]:
+    """The closed groups that miss nothing, those with most results for their bytes first."""
+    state, sizes = manifest.operators[operator], total_bytes(manifest, operator)
+    output = state.output.array if state.output else np.zeros(manifest.groups)
+    complete = _union(manifest.generations(operator).values()) - manifest.spilled(operator)
+    return sorted(complete, key=lambda group: -float(output[group]) / max(1.0, float(sizes[group])))
+
+
+def _union(sets: Iterable[GroupSet]) -> GroupSet:
+    return reduce(GroupSet.__or__, sets, GroupSet())

@@ -1,0 +1,1 @@
+"""Which runs become one: a size-tiered log-structured merge tree."""

@@ -1,0 +1,1 @@
+"""Where groups live."""

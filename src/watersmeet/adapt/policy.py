@@ -1,0 +1,92 @@
+"""What a policy is asked, and what it answers.
+
+A policy looks at a `View` and *suggests* changes, each with the groups it touches. It decides nothing: the coordinator
+of the driver orders all suggestions, so that no group is changed by two of them at once.
+
+There are moments at which the coordinator asks:
+
+| moment | when | what can be suggested |
+|---|---|---|
+| start | a run begins | other sites |
+| tasks | a step is about to be planned | merges, for its tasks to do |
+| step | a step's rows are counted, its version is about to be committed | spills |
+| between | an epoch was committed, and the next is not there yet | cleanup that cannot wait |
+| idle | input pauses | cleanup |
+| asked | the user asks for all missing results | cleanup |
+| end | all input was consumed | cleanup, bottom-up |
+| over | nothing is missing any more | closed groups to be live again |
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from watersmeet.adapt.statistics import Statistics
+from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
+from watersmeet.state.changes import Change
+from watersmeet.state.groups import GroupSet
+from watersmeet.state.manifest import LIVE, Manifest
+
+Moment = Literal["start", "tasks", "step", "between", "idle", "asked", "end", "over"]
+
+
+@dataclass(frozen=True)
+class MemoryOptions:
+    """What the user allows: bytes of live state per site (None: any number), and how to keep to it."""
+
+    budget_bytes: int | None = None
+    strategy: str = "adaptive"
+    fraction: float = 0.3
+    seed: int = 0
+    inactive_epochs: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a budget."""
+        return self.budget_bytes is not None
+
+
+@dataclass(frozen=True)
+class View:
+    """What is known when a decision is made.
+
+    ``operators`` narrows cleanup down to some of the plan's, ``closed_by`` to generations closed up to a version.
+    """
+
+    moment: Moment
+    manifest: Manifest
+    statistics: Mapping[OperatorId, Statistics] = field(default_factory=dict)
+    operators: tuple[OperatorId, ...] = ()
+    closed_by: int | None = None
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Runs of an input to be merged into one by a site's task, as far as they hold some groups of a generation."""
+
+    site: SiteId
+    operator: OperatorId
+    input: InputName
+    runs: tuple[RunId, ...]
+    groups: GroupSet
+    generation: int = LIVE
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A change, or a merge that will become one, and the groups it touches."""
+
+    what: Change | Merge
+    touches: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
+
+
+class Policy(Protocol):
+    """Suggests changes of one kind."""
+
+    @property
+    def moments(self) -> frozenset[Moment]:
+        """When it wants to be asked."""
+
+    def suggest(self, view: View) -> Iterable[Suggestion]:
+        """What it would change, best first."""

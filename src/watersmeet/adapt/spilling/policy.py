@@ -1,0 +1,82 @@
+"""Keeps the live state of every site within its budget (Spill 3; feature S1).
+
+At the end of a step, when all it brought is counted, a site whose live state exceeds the budget gives up groups: at
+least ``spillFraction`` of its live bytes, or all that is above the budget if that is more. Which ones is a strategy's
+choice (`strategies`).
+
+The decision is part of the version the step commits: so a step depends on nothing but its manifest and its rows, and
+comes out the same if it has to be repeated, even under other options.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
+from watersmeet.adapt.spilling.candidates import Candidate, Pressure
+from watersmeet.adapt.spilling.strategies import choose
+from watersmeet.adapt.statistics import Floats, Statistics
+from watersmeet.model.ids import OperatorId, SiteId
+from watersmeet.model.plan import Plan
+from watersmeet.state.changes import SpillGroups
+from watersmeet.state.groups import GroupSet
+from watersmeet.state.manifest import Manifest
+from watersmeet.state.sizes import live_bytes
+
+Choice: TypeAlias = Mapping[OperatorId, Sequence[int]]
+Choose: TypeAlias = Callable[[Sequence[Candidate], Pressure], Choice]
+
+
+@dataclass
+class SpillPolicy:
+    """Suggests what must leave memory; ``choose`` takes the place of the strategy that the options name."""
+
+    options: MemoryOptions
+    choose: Choose | None = None
+    moments: frozenset[Moment] = frozenset({"step"})
+
+    def suggest(self, view: View) -> Iterator[Suggestion]:
+        """A spill for every site that holds too much."""
+        budget, manifest = self.options.budget_bytes, view.manifest
+        if budget is None or (manifest.cleaning is not None and manifest.cleaning.at_end):
+            return  # at the end nothing becomes live, and what is stored is a generation of this very version
+        live = {name: live_bytes(manifest, name) for name in manifest.operators}
+        for site in range(manifest.sites):
+            here = {n: np.where(np.array(s.routing) == site, live[n], 0.0) for n, s in manifest.operators.items()}
+            total = int(sum(sizes.sum() for sizes in here.values()))
+            if total > budget:
+                spill = self._spill(view, SiteId(site), here, total)
+                yield Suggestion(spill, spill.groups)
+
+    def _spill(self, view: View, site: SiteId, here: Mapping[OperatorId, Floats], total: int) -> SpillGroups:
+        options = self.options
+        budget = options.budget_bytes or 0
+        epoch = view.manifest.batch + 1
+        pressure = Pressure(budget, total, options.fraction, epoch, options.seed, options.inactive_epochs)
+        candidates = candidates_of(view.manifest.plan, here, view.statistics)
+        chosen = self.choose(candidates, pressure) if self.choose else choose(options.strategy, candidates, pressure)
+        groups = {name: GroupSet.of(some) for name, some in chosen.items() if len(some)}
+        freed = sum(here[name][some.numbers].sum() for name, some in groups.items())
+        reason = f"live state of {total} bytes at site {site} exceeds memoryBudget {budget}"
+        return SpillGroups(site, groups, options.strategy, total, int(freed), reason)
+
+
+def candidates_of(
+    plan: Plan, here: Mapping[OperatorId, Floats], known: Mapping[OperatorId, Statistics]
+) -> list[Candidate]:
+    """The operators of a plan as a site sees them, given the live bytes it has of each group."""
+    parents = {source.operator: operator.id for operator in plan.operators for source in operator.inputs}
+    return [
+        Candidate(o.id, o.level, parents.get(o.id), here[o.id], known[o.id], tuple(i.operator for i in o.inputs))
+        for o in plan.operators
+    ]
+
+
+def budget_room(manifest: Manifest, options: MemoryOptions, live_by_site: Floats) -> Floats:
+    """The bytes each site may take on without bringing about the next spill."""
+    if options.budget_bytes is None:
+        return np.full(manifest.sites, np.inf)
+    room: Floats = options.budget_bytes * (1 - options.fraction) - live_by_site
+    return room

@@ -1,0 +1,214 @@
+"""Opening a checkpoint: everything that can be wrong with it is found before anything in it is touched.
+
+<checkpointLocation>/spark   Spark's own offsets and commits
+<checkpointLocation>/state   manifest/, runs/, effects/, events/, lock
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from watersmeet.adapt.moving.distribution import even
+from watersmeet.driver.ports import Offsets
+from watersmeet.model.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    CheckpointInUseError,
+    CheckpointMismatchError,
+    OptionError,
+    StorageError,
+    StorageFullError,
+)
+from watersmeet.model.plan import Plan
+from watersmeet.planning.describe import difference, fingerprint
+from watersmeet.state.changes import Change
+from watersmeet.state.manifest import Manifest, OperatorState
+from watersmeet.state.runs import missing_runs
+from watersmeet.state.stored import corrupt
+from watersmeet.state.versions import VersionStore, path_of
+from watersmeet.storage.base import Storage
+from watersmeet.storage.local import LocalStorage
+from watersmeet.storage.lock import Lock
+from watersmeet.storage.open import open_storage
+
+PROBE = "probe"
+
+
+@dataclass
+class Checkpoint:
+    """An open checkpoint, owned by this driver."""
+
+    location: str
+    store: VersionStore
+    manifest: Manifest
+    lock: Lock | None
+    offsets: Offsets
+
+    @property
+    def storage(self) -> Storage:
+        """Where state is stored."""
+        return self.store.storage
+
+    @property
+    def has_all_batches(self) -> bool:
+        """Whether all batches that were planned are part of the state."""
+        return self.offsets.planned() <= self.manifest.batch
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Make the next version of some changes."""
+        self.manifest = self.store.commit(self.manifest, changes)
+
+    def check_owner(self) -> None:
+        """Stop before the sink is touched if another driver has gone on with the checkpoint."""
+        following = path_of(self.manifest.version + 1)
+        if self.storage.size(following) is not None:
+            raise CheckpointInUseError(
+                f"{following} of {self.storage.url} exists already",
+                why="another driver runs the same query on this checkpoint, and has gone on without this one",
+                how="stop one of them",
+            )
+
+    def close(self) -> None:
+        """Let another driver have it."""
+        if self.lock is not None:
+            self.lock.release()
+            self.lock = None
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a checkpoint must agree with to be used by a query."""
+
+    query_id: str
+    plan: Plan
+    groups: int | None
+    default_groups: int
+    sites: int
+
+    def first_manifest(self) -> Manifest:
+        """The state of a query that has seen nothing."""
+        groups = self.groups or self.default_groups
+        states = {operator.id: OperatorState(even(groups, self.sites)) for operator in self.plan.operators}
+        return Manifest(self.query_id, self.plan, groups, self.sites, states)
+
+
+def open_checkpoint(
+    location: str,
+    expected: Expectation,
+    offsets: Offsets,
+    writer: str = "",
+    wrap: Callable[[Storage], Storage] = lambda storage: storage,
+) -> Checkpoint:
+    """Check a checkpoint, take it over, and give its last manifest; a new one is made where there is none."""
+    location = location.rstrip("/")
+    storage = state_storage(location)
+    store = VersionStore(wrap(storage), writer)
+    manifest = store.latest()
+    if manifest is None:
+        _refuse_foreign(location)
+    else:
+        _check(store.storage, manifest, expected)
+        _check_offsets(location, offsets, manifest)
+    lock = _take(storage)
+    try:
+        _check_writable(store.storage)
+        latest = store.latest()
+        if latest is None:
+            latest = expected.first_manifest()
+            store.begin(latest)
+        elif latest != manifest:
+            _check(store.storage, latest, expected)
+        offsets.repair()
+    except Exception:
+        if lock is not None:
+            lock.release()
+        raise
+    return Checkpoint(location, store, latest, lock, offsets)
+
+
+def state_storage(location: str) -> Storage:
+    """The storage of a checkpoint's state."""
+    return open_storage(f"{location.rstrip('/')}/state")
+
+
+def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
+    stored, wanted = fingerprint(manifest.plan), fingerprint(expected.plan)
+    if stored != wanted:
+        raise CheckpointMismatchError(
+            f"{storage.url} belongs to another query",
+            why=difference(stored, wanted),
+            how="use a new checkpointLocation for the changed query, or start the query the checkpoint was made by",
+        )
+    if expected.groups is not None and expected.groups != manifest.groups:
+        raise OptionError(
+            f"partitionGroups is {expected.groups}, and the checkpoint was made with {manifest.groups}",
+            why="rows are stored by group",
+            how=f"set it to {manifest.groups} or leave it out; a new number needs a new checkpointLocation",
+        )
+    damaged = missing_runs(storage, manifest.runs.values())
+    if damaged:
+        raise corrupt(storage.url, damaged[0])
+
+
+def _check_offsets(location: str, offsets: Offsets, manifest: Manifest) -> None:
+    """The log of the input and the manifest must be of one moment, or new input would be taken for old, or left out."""
+    planned, finished = offsets.planned(), offsets.finished()
+    if planned < manifest.batch or finished > manifest.batch:
+        raise CheckpointCorruptError(
+            f"{location}/spark has planned batch {planned} and finished {finished}, state has {manifest.batch}",
+            why="the offsets and the manifest are not of the same moment, or one of them was lost",
+            how="restore both from one copy, or start with a new checkpointLocation",
+        )
+
+
+def _refuse_foreign(location: str) -> None:
+    found = open_storage(location).list("")
+    if found and all(path.startswith("spark/") for path in found):
+        raise CheckpointCorruptError(
+            f"{location} has Spark's offsets but no manifest",
+            why="its folder state/manifest is missing or empty",
+            how="restore it from a copy, or start with a new checkpointLocation",
+        )
+    foreign = [path for path in found if not path.startswith(("state/", "spark/"))]
+    if foreign:
+        raise CheckpointMismatchError(
+            f"{location} is not a Watersmeet checkpoint",
+            why=f"it holds other files, such as {foreign[0]}",
+            how="choose an empty or new folder as checkpointLocation",
+        )
+
+
+def _take(storage: Storage) -> Lock | None:
+    """On a local file system a lock keeps a second driver out; elsewhere the exclusive commit does."""
+    if not isinstance(storage, LocalStorage):
+        return None
+    try:
+        lock = Lock.acquire(Path(storage.root) / "lock")
+    except (OSError, StorageError) as error:
+        raise _unwritable(storage, error) from error
+    if lock is None:
+        raise CheckpointInUseError(
+            f"{storage.url} is in use",
+            why=f"another query holds its lock, in {Lock.holder(Path(storage.root) / 'lock')}",
+            how="stop that query first, or use another checkpointLocation",
+        )
+    return lock
+
+
+def _check_writable(storage: Storage) -> None:
+    try:
+        storage.create(PROBE, b"")
+        storage.delete([PROBE])
+    except StorageFullError:
+        raise
+    except (OSError, StorageError) as error:
+        raise _unwritable(storage, error) from error
+
+
+def _unwritable(storage: Storage, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"cannot write to {storage.url}",
+        why=str(error),
+        how="make the folder writable for the user that runs the driver, or choose another checkpointLocation",
+    )
+

@@ -1,0 +1,158 @@
+"""The loop of a run: what happens each time a batch is handed over, and between batches. One step at a time.
+
+- A batch that the manifest already has is a replay of something committed: nothing to do.
+- Any other is an epoch (`step`): it reads version *n* and commits *n+1*.
+- Between epochs, results that spilled groups miss are produced in steps of cleanup. What a step cleans is decided and
+  committed first, as a version of its own; so a step that is cut off is repeated the same, before anything else.
+
+A crash anywhere before a commit leaves manifest *n*; the batch is replayed, and the outcome is the same. For that,
+nothing may come between a batch that was begun and its replay: a run's first step is the batch that was planned, if
+there is one.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Generic
+
+from watersmeet.adapt.cleaning.policy import GENERATIONS_MAX, missing_groups
+from watersmeet.adapt.policy import MemoryOptions, Moment
+from watersmeet.driver.ports import Batch
+from watersmeet.driver.progress import Cleanup, History, step_metrics
+from watersmeet.driver.step import Stepper
+from watersmeet.model.errors import CheckpointCorruptError, StoppedError, WatersmeetError, recognise
+from watersmeet.model.ids import BatchId, OperatorId
+from watersmeet.state.manifest import Manifest
+
+GENERATIONS_LIMIT = 2 * GENERATIONS_MAX
+"""From here on, epochs wait for the cleanup that keeps the number of generations down."""
+
+
+@dataclass
+class Loop(Generic[Batch]):
+    """Carries out the epochs of one run of a query, and its cleanup, never two at once."""
+
+    stepper: Stepper[Batch]
+    options: MemoryOptions
+    history: History = field(default_factory=History)
+    error: Exception | None = None
+    last_end_s: float = field(default_factory=time.monotonic)
+    last_was_cleanup: bool = False
+    stopping: threading.Event = field(default_factory=threading.Event)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _is_over: bool = False
+
+    @property
+    def manifest(self) -> Manifest:
+        """The last committed manifest."""
+        return self.stepper.manifest
+
+    def batch(self, batch: Batch, batch_id: int) -> None:
+        """Handle a batch that is handed over."""
+        with self._taking_turns():
+            if self.manifest.cleaning is not None:
+                self._clean()
+            if self._is_new(batch_id):
+                taken = self.stepper.epoch(batch, BatchId(batch_id))
+                self.last_was_cleanup = False
+                self.history.add(batch_id, step_metrics(self.manifest, taken.effects, taken.laps_ms, self.options))
+                self._keep_generations_few()
+
+    def clean(
+        self, moment: Moment, operators: tuple[OperatorId, ...] = (), closed_by: int | None = None
+    ) -> bool:
+        """One step of cleanup among some operators; False where nothing is missing there.
+
+        ``closed_by`` leaves out generations closed after a version. At the end of all input steps are large.
+        """
+        with self._taking_turns():
+            if self.stopping.is_set():
+                return False
+            if self.manifest.cleaning is None:
+                if not self.stepper.begin_cleaning(self.stepper.view(moment, operators, closed_by)):
+                    return False
+            self._clean()
+            return True
+
+    def revive(self) -> None:
+        """At the end, leave as much of the state live for the next run as the budget has room for."""
+        with self._taking_turns():
+            if self.manifest.cleaning is not None or self.stopping.is_set():
+                return
+            changes = self.stepper.coordinator.decide(self.stepper.view("over"))
+            if changes:
+                self.stepper.commit_adaptations(changes)
+
+    def may_clean(self) -> bool:
+        """Whether no batch was begun that has to come first."""
+        return not self.stepper.is_first or self.stepper.checkpoint.has_all_batches
+
+    def missing_groups(self) -> int:
+        """How many groups have results missing."""
+        return missing_groups(self.manifest)
+
+    def stop(self) -> None:
+        """Begin no other step, and cut off a step of cleanup that is under way: it is repeated later."""
+        self.stopping.set()
+        self.stepper.runner.cancel()
+
+    def close(self) -> None:
+        """Release what the run holds on to, once no step is under way any more."""
+        with self._turn:
+            self._is_over = True  # whoever still waits for a turn comes too late
+            self.stepper.checkpoint.close()
+            self.stepper.runner.close()
+
+    @contextmanager
+    def _taking_turns(self) -> Iterator[None]:
+        """One step at a time; none after one that failed, for the sink may have what was never committed."""
+        with self._turn:
+            if self._is_over:
+                raise _over()
+            try:
+                yield
+            except Exception as error:
+                self._is_over = True
+                self.error = error if isinstance(error, WatersmeetError) else recognise(str(error))
+                raise
+            finally:
+                self.last_end_s = time.monotonic()
+
+    def _is_new(self, batch_id: int) -> bool:
+        """Whether a batch is the next one and not a replay of the last; any other means that input is missing."""
+        last = self.manifest.batch
+        if batch_id not in (last, last + 1):
+            checkpoint = self.stepper.checkpoint
+            raise CheckpointCorruptError(
+                f"the input goes on with batch {batch_id}, and state has all batches up to {last}",
+                why=f"{checkpoint.location}/spark and {checkpoint.storage.url} are not of the same moment",
+                how="restore both from one copy, or start with a new checkpointLocation",
+            )
+        return batch_id == last + 1
+
+    def _keep_generations_few(self) -> None:
+        """Cleanup that cannot wait until input pauses: a slice after each epoch, or more if that is not enough."""
+        while not self.stopping.is_set() and self.stepper.begin_cleaning(self.stepper.view("between")):
+            self._clean()
+            if max(len(self.manifest.generations(name)) for name in self.manifest.operators) < GENERATIONS_LIMIT:
+                return
+
+    def _clean(self) -> None:
+        cleaning = self.manifest.cleaning
+        if cleaning is None:
+            raise ValueError(self.manifest.version)
+        taken = self.stepper.clean()
+        self.last_was_cleanup = True
+        cleanup = Cleanup.of(cleaning, taken.effects, self.missing_groups())
+        metrics = step_metrics(self.manifest, taken.effects, taken.laps_ms, self.options, cleanup)
+        self.history.add_cleanup(metrics)
+
+
+def _over() -> StoppedError:
+    return StoppedError(
+        "this run of the query is over",
+        why="it was stopped, or a step of it failed, and what that step gave to the sink must be repeated first",
+        how="start the query again on the same checkpointLocation",
+    )

@@ -1,0 +1,91 @@
+"""What is known of a query's groups, learnt from what the tasks of its steps tell: the statistics of policies."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from watersmeet.adapt.change import learn
+from watersmeet.adapt.statistics import Floats, Observation, Statistics
+from watersmeet.model.ids import OperatorId
+from watersmeet.model.plan import Operator
+from watersmeet.site.counts import added
+from watersmeet.site.effects import Effects
+from watersmeet.state.changes import AddRun, Change, CountOutput, KeepStatistics, SpillGroups
+from watersmeet.state.manifest import Manifest
+from watersmeet.state.sizes import arrived_bytes, live_bytes_by_input
+from watersmeet.state.vectors import Vector
+
+STATISTICS_EVERY = 16
+"""Versions between two that keep statistics; a spill keeps them, too."""
+
+
+@dataclass
+class Observer:
+    """Statistics of one run of a query; without a budget nobody asks for them, and only results are counted."""
+
+    is_limited: bool
+    statistics: dict[OperatorId, Statistics] = field(default_factory=dict)
+
+    def begin(self, manifest: Manifest) -> None:
+        """Go on from a stored manifest."""
+        for operator in manifest.plan.operators:
+            stored = manifest.operators[operator.id].statistics
+            cold = Statistics.cold(manifest.groups, len(operator.inputs))
+            self.statistics[operator.id] = Statistics.restored(stored, manifest.groups) if stored else cold
+        self.weigh(manifest)
+
+    def weigh(self, manifest: Manifest) -> None:
+        """Learn the live bytes of all groups from the manifest; some may be live again."""
+        for operator in manifest.plan.operators if self.is_limited else ():
+            live = live_bytes_by_input(manifest, operator.id, [str(source.name) for source in operator.inputs])
+            self.statistics[operator.id] = replace(self.statistics[operator.id], live_by_input=live)
+
+    def observe(self, manifest: Manifest, effects: Sequence[Effects]) -> list[Change]:
+        """Take in what the tasks of a step counted; the manifest is the one the step has read."""
+        changes: list[Change] = []
+        seen: dict[OperatorId, Observation] = {}
+        for operator in manifest.plan.operators:
+            traced = added([each.traced for each in effects], manifest.groups, operator.id)
+            inter = added([each.inter_bytes for each in effects], manifest.groups, operator.id)
+            if traced.any() or inter.any():
+                changes.append(CountOutput(operator.id, Vector.of(traced), Vector.of(inter)))
+            if self.is_limited:
+                local = added([each.local for each in effects], manifest.groups, operator.id)
+                arrived = _arrived(operator, effects, manifest.groups)
+                outputs = [counted.astype(np.float64) for counted in (local, traced, inter)]
+                seen[operator.id] = Observation(arrived.sum(axis=0), outputs[0], outputs[1], outputs[2], arrived)
+        if self.is_limited:
+            self._learn(manifest, seen)
+        return changes
+
+    def settle(self, manifest: Manifest, decided: Iterable[Change]) -> list[Change]:
+        """Begin the statistics of spilled groups anew; now and then, keep them in the version to come."""
+        spills = [change for change in decided if isinstance(change, SpillGroups)]
+        for spill in spills:
+            for name, groups in spill.groups.items():
+                self.statistics[name] = self.statistics[name].without(groups.mask(manifest.groups))
+        if not self.is_limited or not (spills or manifest.version % STATISTICS_EVERY == 0):
+            return []
+        return [KeepStatistics(name, known.stored()) for name, known in self.statistics.items()]
+
+    def _learn(self, manifest: Manifest, seen: Mapping[OperatorId, Observation]) -> None:
+        """One epoch later; a step of cleanup is none, and only brings rows."""
+        known = [self.statistics[name] for name in seen]
+        if manifest.cleaning is None:
+            known = learn(known, list(seen.values()), manifest.batch + 1)
+        else:
+            known = [each.holding(told) for each, told in zip(known, seen.values(), strict=True)]
+        self.statistics.update(zip(seen, known, strict=True))
+
+
+def _arrived(operator: Operator, effects: Sequence[Effects], groups: int) -> Floats:
+    """The bytes that became live, ``[input, group]``."""
+    inputs = [source.name for source in operator.inputs]
+    arrived = np.zeros((len(inputs), groups))
+    for each in effects:
+        for change in each.changes:
+            is_live = isinstance(change, AddRun) and not change.closed and change.run.rows
+            if is_live and change.run.operator == operator.id:
+                arrived_bytes(change.run, arrived[inputs.index(change.run.input)])
+    return arrived

@@ -1,0 +1,154 @@
+"""What a step did, for ``lastProgress``: typed values, which a user sees as dictionaries under ``customMetrics``."""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from watersmeet.adapt.cleaning.policy import missing_groups
+from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.model.ids import OperatorId, SiteId
+from watersmeet.site.effects import Effects
+from watersmeet.state.manifest import Cleaning, Manifest
+from watersmeet.state.sizes import live_bytes_by_site
+
+RETAINED_EPOCHS = 256
+
+
+class OperatorMetrics(msgspec.Struct, frozen=True, rename="camel"):
+    """What an operator was given and gave in a step, and what it holds after it."""
+
+    operator: OperatorId
+    rows_in: dict[str, int]
+    rows_out: int
+    state_rows: int
+    state_bytes: int
+    runs: int
+
+
+class SiteMetrics(msgspec.Struct, frozen=True, rename="camel"):
+    """Where a site ran, and how much it did."""
+
+    site: SiteId
+    executors: list[str]
+    busy_ms: int
+    rows_in: int
+    rows_out: int
+
+
+class Cleanup(msgspec.Struct, frozen=True, rename="camel"):
+    """What a step of cleanup did, and what is left to do."""
+
+    operator: OperatorId
+    groups: int
+    results: int
+    read_bytes: int
+    groups_left: int
+
+    @classmethod
+    def of(cls, cleaning: Cleaning, effects: Sequence[Effects], left: int) -> "Cleanup":
+        """Add up what the tasks tell."""
+        results = sum(each.cleaned_results for each in effects)
+        read = sum(each.cleaned_bytes for each in effects)
+        return cls(cleaning.operator, len(cleaning.groups), results, read, left)
+
+
+class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A step; what concerns a budget or cleanup is there only where there is one."""
+
+    epoch: int
+    version: int
+    rows_out: int
+    state_rows: int
+    state_bytes: int
+    runs: int
+    operators: list[OperatorMetrics]
+    sites: list[SiteMetrics]
+    duration_ms: dict[str, int]
+    memory_budget: int | None = None
+    live_bytes: list[int] | None = None
+    spilled_groups: int | None = None
+    cleanup: Cleanup | None = None
+
+
+@dataclass
+class History:
+    """The metrics of the last steps: of epochs by the number of their batch, and of cleanup."""
+
+    _epochs: OrderedDict[int, StepMetrics] = field(default_factory=OrderedDict)
+    _cleanup: deque[StepMetrics] = field(default_factory=lambda: deque(maxlen=RETAINED_EPOCHS))
+
+    def add(self, batch: int, metrics: StepMetrics) -> None:
+        """Keep an epoch's metrics."""
+        self._epochs[batch] = metrics
+        while len(self._epochs) > RETAINED_EPOCHS:
+            self._epochs.popitem(last=False)
+
+    def add_cleanup(self, metrics: StepMetrics) -> None:
+        """Keep the metrics of a step of cleanup."""
+        self._cleanup.append(metrics)
+
+    @property
+    def cleanup(self) -> list[StepMetrics]:
+        """The metrics of the last steps of cleanup."""
+        return list(self._cleanup)
+
+    def get(self, batch: int) -> StepMetrics | None:
+        """The metrics of a batch; None where they are no longer kept."""
+        return self._epochs.get(batch)
+
+
+def step_metrics(
+    manifest: Manifest,
+    effects: Iterable[Effects],
+    times_ms: dict[str, float],
+    options: MemoryOptions,
+    cleanup: Cleanup | None = None,
+) -> StepMetrics:
+    """Summarise a step from its effects and the manifest it committed."""
+    told = list(effects)
+    live = [int(size) for size in live_bytes_by_site(manifest)] if options.is_limited else None
+    return StepMetrics(
+        epoch=manifest.version - 1,
+        version=manifest.version,
+        rows_out=sum(each.rows_out.get(manifest.plan.root.id, 0) for each in told),
+        state_rows=manifest.rows,
+        state_bytes=manifest.bytes,
+        runs=len(manifest.runs),
+        operators=[_operator(manifest, told, name) for name in manifest.operators],
+        sites=[_site(told, SiteId(site)) for site in range(manifest.sites)],
+        duration_ms={name: round(value) for name, value in times_ms.items()},
+        memory_budget=options.budget_bytes,
+        live_bytes=live,
+        spilled_groups=missing_groups(manifest) if options.is_limited else None,
+        cleanup=cleanup,
+    )
+
+
+def _operator(manifest: Manifest, told: Sequence[Effects], name: OperatorId) -> OperatorMetrics:
+    runs = [run for run in manifest.runs.values() if run.operator == name]
+    rows_in: dict[str, int] = {}
+    for source, count in ((source, count) for each in told for source, count in each.rows_in.items()):
+        operator, _, own = source.partition("/")
+        if operator == name:
+            rows_in[own] = rows_in.get(own, 0) + count
+    return OperatorMetrics(
+        operator=name,
+        rows_in=rows_in,
+        rows_out=sum(each.rows_out.get(name, 0) for each in told),
+        state_rows=sum(run.rows for run in runs),
+        state_bytes=sum(run.bytes for run in runs),
+        runs=len(runs),
+    )
+
+
+def _site(told: Sequence[Effects], site: SiteId) -> SiteMetrics:
+    mine = [each for each in told if each.site == site]
+    return SiteMetrics(
+        site=site,
+        executors=sorted({f"{each.host}:{each.executor}" for each in mine}),
+        busy_ms=round(sum(each.busy_ms for each in mine)),
+        rows_in=sum(sum(each.rows_in.values()) for each in mine),
+        rows_out=sum(sum(each.rows_out.values()) for each in mine),
+    )

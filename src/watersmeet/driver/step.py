@@ -1,0 +1,203 @@
+"""A step, from top to bottom: rows go through the site tasks into the sink, and what they did is the next version.
+
+Every step has the id of the version it reads. An epoch's rows are a batch of the input; a step of cleanup has none, and
+begins at the level of the operator it cleans.
+
+1. The manifest gives the tasks: its plan the topology, its slices what each site probes, its policies the merges.
+2. The runner carries them out and gives the results to the sink, under the step's id.
+3. The tasks' effects are changes. The observer learns from them, and the coordinator adds what it decides.
+4. Together the changes are the next version, which is committed, all or nothing.
+5. Files of results are published, and what no retained version names any more is deleted.
+
+A crash before 4 leaves version *n*; the step is repeated, and the outcome is the same.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic
+
+from watersmeet.adapt.policy import View
+from watersmeet.driver.checkpoint import Checkpoint
+from watersmeet.driver.coordinator import Coordinator
+from watersmeet.driver.observer import Observer
+from watersmeet.driver.ports import Batch, Done, Runner, Step
+from watersmeet.driver.publish import publish, tidy
+from watersmeet.driver.task_specs import TaskSpecs
+from watersmeet.driver.topology import Topology
+from watersmeet.model.errors import StorageError, WorkerError
+from watersmeet.model.ids import BatchId, EpochId, OperatorId
+from watersmeet.site.effects import Effects, clear_effects
+from watersmeet.state.changes import (
+    BeginCleaning,
+    Change,
+    FinishAdaptation,
+    FinishBatch,
+    ReplacePlan,
+    WriteResults,
+    apply_all,
+)
+from watersmeet.state.garbage import Collector
+from watersmeet.state.manifest import Manifest
+
+_LOG = logging.getLogger("watersmeet")
+
+
+@dataclass
+class Clock:
+    """Laps of a step, in milliseconds."""
+
+    laps_ms: dict[str, float] = field(default_factory=dict)
+    _last: float = field(default_factory=time.monotonic)
+
+    def lap(self, name: str) -> None:
+        """End a lap."""
+        now = time.monotonic()
+        self.laps_ms[name] = (now - self._last) * 1000
+        self._last = now
+
+    @property
+    def seconds(self) -> float:
+        """All laps together."""
+        return sum(self.laps_ms.values()) / 1000
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A step that was taken."""
+
+    effects: Sequence[Effects]
+    laps_ms: dict[str, float]
+
+
+@dataclass
+class Stepper(Generic[Batch]):
+    """Takes the steps of one run of a query, one at a time."""
+
+    runner: Runner[Batch]
+    checkpoint: Checkpoint
+    specs: TaskSpecs
+    coordinator: Coordinator
+    observer: Observer
+    collector: Collector
+    parcels: bool = True
+    reach: Callable[[str, int], None] = lambda point, epoch: None  # noqa: ARG005
+    is_first: bool = True
+    _pending: list[Change] = field(default_factory=list)
+    _topology: Topology | None = None
+
+    @property
+    def manifest(self) -> Manifest:
+        """The last committed manifest."""
+        return self.checkpoint.manifest
+
+    def epoch(self, batch: Batch, batch_id: BatchId) -> Taken:
+        """Join a batch of the input."""
+        return self._step("epoch", batch, lambda _, __: FinishBatch(batch_id))
+
+    def clean(self) -> Taken:
+        """Produce the results that the last version has begun to clean."""
+        taken = self._step("cleanup", None, self._finish_cleaning)
+        self.observer.weigh(self.manifest)
+        read = sum(each.cleaned_bytes for each in taken.effects)
+        self.coordinator.cleaning.learn(read, sum(taken.laps_ms.values()) / 1000)
+        return taken
+
+    def begin_cleaning(self, view: View) -> bool:
+        """Decide on a step of cleanup and commit that, so that it is repeated the same; False where there is none."""
+        decided = [each for each in self.coordinator.decide(view) if isinstance(each, BeginCleaning)]
+        if decided:
+            self.commit(decided[:1])
+        return bool(decided)
+
+    def adapt(self, changes: Iterable[Change]) -> None:
+        """Have changes take effect with the next version."""
+        self._pending += changes
+
+    def commit_adaptations(self, changes: Sequence[Change]) -> None:
+        """Make a version of changes alone."""
+        self.commit([*changes, FinishAdaptation()])
+        self.observer.weigh(self.manifest)
+
+    def view(self, moment: str, operators: tuple[OperatorId, ...] = (), closed_by: int | None = None) -> View:
+        """What is known now."""
+        return View(moment, self._working(), self.observer.statistics, operators, closed_by)  # type: ignore[arg-type]
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Make the next version of what is pending and of some changes."""
+        self.reach("before-commit", self.manifest.version)
+        self.checkpoint.commit([*self._pending, *changes])
+        replanned = any(isinstance(change, ReplacePlan) for change in self._pending)
+        self._pending = []
+        if replanned:
+            self.observer.begin(self.manifest)
+        self.reach("after-commit", self.manifest.version - 1)
+        publish(self.manifest)
+        self._tidy_up()
+
+    def _step(
+        self, name: str, batch: Batch | None, finish: Callable[[Manifest, Sequence[Effects]], Change]
+    ) -> Taken:
+        clock, manifest = Clock(), self._working()
+        self.reach(f"{name}-start", manifest.version)
+        self.checkpoint.check_owner()
+
+        step = self._plan(manifest, batch)
+        clock.lap("plan")
+
+        self.reach("before-sink", manifest.version)
+        done = self.runner.run(step)
+        self.reach("after-sink", manifest.version)
+        clock.lap("run")
+
+        told = _changes_of(step, done)
+        counted = self.observer.observe(manifest, done.effects)
+        after = apply_all(manifest, [*told, *counted])
+        decided = self.coordinator.decide(View("step", after, self.observer.statistics))
+        kept = self.observer.settle(after, decided)
+        self.checkpoint.check_owner()
+        self.commit([*told, *counted, *decided, *kept, finish(after, done.effects)])
+        clock.lap("commit")
+
+        self.is_first = False
+        self.reach(f"{name}-end", manifest.version)
+        return Taken(done.effects, clock.laps_ms)
+
+    def _plan(self, manifest: Manifest, batch: Batch | None) -> Step[Batch]:
+        """What the tasks of the next step are told."""
+        if self._topology is None or self._topology.plan is not manifest.plan:
+            self._topology = Topology(manifest.plan, self.parcels)
+        merges = self.coordinator.merges(View("tasks", manifest))
+        return Step(manifest, self._topology, self.specs.levels(manifest, self._topology, merges), batch)
+
+    def _finish_cleaning(self, manifest: Manifest, effects: Sequence[Effects]) -> Change:
+        read = sum(each.cleaned_bytes for each in effects)
+        return self.coordinator.finish_cleaning(manifest, read, sum(each.cleaned_results for each in effects))
+
+    def _working(self) -> Manifest:
+        """The last manifest with what is pending."""
+        return apply_all(self.manifest, self._pending)
+
+    def _tidy_up(self) -> None:
+        """Delete what is garbage now; what cannot be deleted stays for a later time."""
+        try:
+            results = self.manifest.results
+            if self.is_first and results is not None and results.path:
+                tidy(results.path, self.manifest, self.specs.files)
+            clear_effects(self.checkpoint.storage, EpochId(self.manifest.version))
+        except StorageError as error:
+            _LOG.warning("leftovers of version %d stay for now: %s", self.manifest.version, error)
+        self.collector.committed(self.manifest)
+
+
+def _changes_of(step: Step[Batch], done: Done) -> list[Change]:
+    """What the tasks did, as changes; every task must have told."""
+    if len(done.effects) != step.tasks:
+        raise WorkerError(
+            f"epoch {step.epoch} has the effects of {len(done.effects)} of {step.tasks} site tasks",
+            why="the others ended without telling what they did",
+            how="make sure that all executors write to the same checkpointLocation",
+        )
+    changes: list[Change] = [change for each in done.effects for change in each.changes]
+    return [*changes, WriteResults(done.path, done.names)] if done.path else changes

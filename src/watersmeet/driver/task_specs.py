@@ -1,0 +1,105 @@
+"""From a manifest to what the site tasks of a step are told."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from watersmeet.adapt.cleaning.choice import deal
+from watersmeet.adapt.policy import Merge
+from watersmeet.driver.topology import Topology
+from watersmeet.model.ids import EpochId, SiteId
+from watersmeet.operators.spec import OperatorSpec
+from watersmeet.site.crash import CrashPlan
+from watersmeet.site.result_files import ResultFormat
+from watersmeet.site.spec import ROUND_LIMIT_BYTES, CleaningOrder, LevelSpec, MergeOrder, Pair, SiteSlice
+from watersmeet.state.groups import GroupSet
+from watersmeet.state.manifest import Cleaning, Manifest
+from watersmeet.state.sizes import total_bytes
+from watersmeet.storage.base import Storage
+
+
+@dataclass(frozen=True)
+class TaskSpecs:
+    """What does not change between the steps of a run."""
+
+    storage: Storage
+    driver: str
+    files: ResultFormat | None = None
+    crash: CrashPlan | None = None
+    forget_pairs: bool = False
+    is_limited: bool = False
+    round_bytes: int = ROUND_LIMIT_BYTES
+
+    def levels(self, manifest: Manifest, topology: Topology, merges: Sequence[Merge]) -> list[LevelSpec]:
+        """The levels of the step that reads this manifest: of an epoch, or of the cleanup that it has begun."""
+        levels = [self._level(level, manifest, topology, merges) for level in range(topology.depth)]
+        return levels if manifest.cleaning is None else self._cleaning(levels, manifest, manifest.cleaning)
+
+    def _cleaning(self, levels: list[LevelSpec], manifest: Manifest, step: Cleaning) -> list[LevelSpec]:
+        """The levels of a step of cleanup: the operator's own, whose sites share the groups, and those above."""
+        lowest, *above = levels[manifest.plan.operator(step.operator).level :]
+        sizes = dict(enumerate(total_bytes(manifest, step.operator).tolist()))
+        shares = deal(step, sizes, manifest.sites)
+        sites = {
+            site: replace(part, cleaning=cleaning_order(manifest, step, shares[site], sizes))
+            for site, part in lowest.sites.items()
+        }
+        if step.at_end:
+            above = [replace(spec, only_stores=True, files=None) for spec in above[:1]]
+        return [replace(lowest, sites=sites), *above]
+
+    def _level(self, level: int, manifest: Manifest, topology: Topology, merges: Sequence[Merge]) -> LevelSpec:
+        operators = topology.operators(level)
+        sites = map(SiteId, range(manifest.sites))
+        return LevelSpec(
+            driver=self.driver,
+            epoch=EpochId(manifest.version),
+            level=level,
+            groups=manifest.groups,
+            storage=self.storage,
+            incoming=topology.incoming(level),
+            inputs=topology.specs,
+            operators=operators,
+            outgoing=topology.travel(level, manifest),
+            sites={site: _site_slice(manifest, operators, site, merges) for site in sites},
+            site_keys=tuple(range(manifest.sites)),
+            files=self.files if level == topology.depth - 1 else None,
+            crash=self.crash,
+            forget_pairs=self.forget_pairs,
+            is_limited=self.is_limited,
+            round_bytes=self.round_bytes,
+            packed=topology.packs(level),
+        )
+
+
+def _site_slice(
+    manifest: Manifest, operators: Sequence[OperatorSpec], site: SiteId, merges: Sequence[Merge]
+) -> SiteSlice:
+    """What one site needs to know of the manifest for some operators."""
+    live = {operator.id: tuple(manifest.live(operator.id, site)) for operator in operators}
+    inputs = {(source.operator, source.name): source for operator in operators for source in operator.inputs}
+    orders = [
+        MergeOrder(inputs[m.operator, m.input], _pairs(manifest, m), m.groups, m.generation, m.reason)
+        for m in merges
+        if m.site == site and (m.operator, m.input) in inputs
+    ]
+    return SiteSlice(live, tuple(orders))
+
+
+def _pairs(manifest: Manifest, merge: Merge) -> tuple[Pair, ...]:
+    found = {
+        part.run: (manifest.runs[part.run], part)
+        for part in manifest.operators[merge.operator].slices
+        if part.run in merge.runs and part.generation == merge.generation
+    }
+    return tuple(found[run] for run in merge.runs)
+
+
+def cleaning_order(
+    manifest: Manifest, cleaning: Cleaning, groups: tuple[int, ...], sizes: Mapping[int, float]
+) -> CleaningOrder:
+    """What a site is told of its share of a step: its groups, and every slice that holds any of them."""
+    wanted = GroupSet.of(groups)
+    slices = (part for part in manifest.operators[cleaning.operator].slices if part.groups & wanted)
+    found = tuple((manifest.runs[part.run], part) for part in slices)
+    weights = tuple(int(sizes.get(group, 0)) for group in groups)
+    return CleaningOrder(cleaning.operator, groups, weights, found, cleaning.gather_bytes)

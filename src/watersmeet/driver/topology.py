@@ -1,0 +1,128 @@
+"""The dataflow of a plan: tags, layouts, schemas and ways of travel. Made anew whenever the manifest has another plan."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.model.plan import Column, Input, Operator, Plan, group_column, operator_of
+from watersmeet.operators.hashing import is_hashable
+from watersmeet.operators.spec import InputSpec, OperatorSpec
+from watersmeet.site.layout import Layout, pack
+from watersmeet.site.travel import NOTHING, SITE_NUMBER, Parcels, Route, Rows, Slots, Travel
+from watersmeet.state.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A plan with a tag for every input; exchange *k* feeds level *k*."""
+
+    plan: Plan
+    parcels: bool = True
+
+    @cached_property
+    def inputs(self) -> Mapping[int, tuple[Operator, Input]]:
+        """Every input of every operator, by tag."""
+        pairs = [(operator, source) for operator in self.plan.operators for source in operator.inputs]
+        return dict(enumerate(pairs))
+
+    @cached_property
+    def specs(self) -> Mapping[int, InputSpec]:
+        """The same as the site tasks know it."""
+        return {tag: self._input_spec(tag, operator, source) for tag, (operator, source) in self.inputs.items()}
+
+    @property
+    def depth(self) -> int:
+        """The number of levels."""
+        return self.plan.root.level + 1
+
+    def stream_tags(self) -> dict[int, Input]:
+        """The inputs that are streams, by tag."""
+        return {tag: source for tag, (_, source) in self.inputs.items() if source.stream}
+
+    def fed_by_level(self, level: int) -> dict[int, tuple[Operator, Input]]:
+        """The inputs fed by the operators of a level, by tag, with the operator below."""
+        fed = ((tag, source) for tag, (_, source) in self.inputs.items() if source.operator)
+        below = ((tag, self.plan.operator(str(source.operator)), source) for tag, source in fed)
+        return {tag: (operator, source) for tag, operator, source in below if operator.level == level}
+
+    def incoming(self, level: int) -> Layout:
+        """The layout of the exchange below a level."""
+        if level == 0:
+            return self._pack({tag: source.state for tag, source in self.stream_tags().items()})
+        return self._pack({tag: source.state for tag, (_, source) in self.fed_by_level(level - 1).items()})
+
+    def outgoing(self, level: int) -> Layout:
+        """The layout of what a level produces for the next."""
+        return self._pack({tag: operator.output for tag, (operator, _) in self.fed_by_level(level).items()})
+
+    def operators(self, level: int) -> tuple[OperatorSpec, ...]:
+        """The operators of a level as its site tasks know them."""
+        return tuple(self._operator_spec(operator) for operator in self.plan.levels[level])
+
+    def travel(self, level: int, manifest: Manifest) -> Travel:
+        """How results leave a level: the one place where that is chosen."""
+        if level == self.depth - 1:
+            return Rows(self.row_schema())
+        if not self.packs(level + 1):
+            return Slots(self.outgoing(level))
+        tables = {tag: manifest.operators[self.inputs[tag][0].id].routing for tag in self.fed_by_level(level)}
+        routes = {
+            tag: Route(self.specs[tag], self.plain_keys(tag), np.asarray(table, dtype=SITE_NUMBER).tobytes())
+            for tag, table in tables.items()
+        }
+        return Parcels(routes, manifest.groups)
+
+    def packs(self, level: int) -> bool:
+        """Whether rows travel to a level in parcels: no filter is in between, and their next keys are hashed here."""
+        fed = self.fed_by_level(level - 1).items()
+        return self.parcels and bool(fed) and all(not below.filters and self.plain_keys(tag) for tag, (below, _) in fed)
+
+    def plain_keys(self, tag: int) -> tuple[str, ...]:
+        """The columns that are an input's key; none where a part of it has to be computed by Spark."""
+        keys = [(key, self._columns.get(key.sql)) for key in self.inputs[tag][1].keys]
+        plain = [column.name for key, column in keys if column and self.plan.types[column] == key.type]
+        return tuple(plain) if len(plain) == len(keys) and all(is_hashable(key.type) for key, _ in keys) else ()
+
+    def row_schema(self) -> pa.Schema:
+        """The joined row: a struct column per stream, of the columns that are needed."""
+        by_stream: dict[str, list[pa.Field]] = {}
+        for column in self.plan.root.output:
+            by_stream.setdefault(column.stream, []).append(pa.field(column.field, self.plan.types[column]))
+        fields = [pa.field(stream, pa.struct(children)) for stream, children in by_stream.items()]
+        return pa.schema(fields or [pa.field(NOTHING, pa.bool_())])
+
+    def stream_columns(self) -> dict[str, tuple[Column, ...]]:
+        """The columns that are needed of every stream, whatever the plan: what is kept of it, and what its key reads."""
+        return {source.name: self._read(source) for source in self.stream_tags().values()}
+
+    def _read(self, source: Input) -> tuple[Column, ...]:
+        texts = [key.sql for key in source.keys]
+        own = [column for column in self.plan.types if column.stream == source.name and not column.field.startswith("#")]
+        return tuple(column for column in own if column in source.state or any(column.sql in text for text in texts))
+
+    @cached_property
+    def _columns(self) -> Mapping[str, Column]:
+        """Every column by its SQL."""
+        return {column.sql: column for column in self.plan.types}
+
+    def _pack(self, columns: Mapping[int, tuple[Column, ...]]) -> Layout:
+        return pack(columns, self.plan.types)
+
+    def _operator_spec(self, operator: Operator) -> OperatorSpec:
+        inputs = tuple(spec for spec in self.specs.values() if spec.operator == operator.id)
+        above = [tag for tag, (_, source) in self.inputs.items() if source.operator == operator.id]
+        column = group_column(operator.id)
+        own = column.name if column in operator.output else None
+        below = () if above else tuple(name for spec in inputs for name in spec.traces)
+        tag = above[0] if above else None
+        return OperatorSpec(operator.id, inputs, operator.hash_decides, tag, own, below, operator.kind)
+
+    def _input_spec(self, tag: int, operator: Operator, source: Input) -> InputSpec:
+        schema = pa.schema([pa.field(column.name, self.plan.types[column]) for column in source.state])
+        keys = tuple(key.column.name for key in source.keys if key.column)
+        traces = tuple(name for name in schema.names if operator_of(name))
+        bounded = tuple(column.name for column in source.bounded)
+        return InputSpec(tag, operator.id, source.name, operator.level, schema, keys, traces, bounded)

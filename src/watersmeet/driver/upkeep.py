@@ -1,0 +1,88 @@
+"""Cleanup beside the epochs: at the end, when asked for, and when input pauses (features S9 and S10).
+
+Each is a sequence of steps of the loop, which takes turns with the batches that are handed over. While the query runs,
+steps are small, so that no batch waits long; and they are taken only when no input is there to be joined.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic
+
+from watersmeet.driver.loop import Loop
+from watersmeet.driver.ports import Batch
+from watersmeet.model.errors import StoppedError
+from watersmeet.model.ids import OperatorId
+
+LOOK_EVERY_S = 0.2
+IDLE_AFTER_S = 1.0
+
+
+@dataclass
+class Upkeep(Generic[Batch]):
+    """The cleanup of one run of a query; ``input_rests`` tells whether no batch is there or under way."""
+
+    loop: Loop[Batch]
+    input_rests: Callable[[], bool]
+    ended: threading.Event
+
+    def at_end(self) -> None:
+        """All that is missing, bottom-up; then leave as much of the state live for the next run as there is room."""
+        if not self.loop.stepper.checkpoint.has_all_batches:  # it was told to stop, and not through us
+            return
+        for operators in self._levels():
+            while self.loop.clean("end", operators):
+                pass
+        self.loop.revive()
+
+    def on_demand(self) -> None:
+        """All that is missing now, bottom-up, while the query goes on."""
+        while not (self.ended.is_set() or self.loop.may_clean()):
+            self.ended.wait(LOOK_EVERY_S)
+        if self.ended.is_set() and not self.loop.missing_groups():
+            return
+        for operators in self._levels():
+            closed_by = self.loop.manifest.version
+            self._refuse_stopped()
+            while self.loop.clean("asked", operators, closed_by):
+                self._refuse_stopped()
+            if self.loop.missing_groups():  # of those spilled since, or of all, if it was stopped just now
+                self._refuse_stopped()
+        self.loop.revive()
+
+    def when_idle(self, failed: Callable[[Exception], None]) -> None:
+        """Clean whenever no input comes, until the query ends; ``failed`` is told what a step failed with."""
+        while not (self.ended.wait(LOOK_EVERY_S) or self.loop.stopping.is_set()):
+            try:
+                while self._is_idle() and self.loop.clean("idle"):
+                    pass
+            except StoppedError:  # it ended while this waited for its turn; a step that failed is told by itself
+                return
+            except Exception as error:  # noqa: BLE001 -- it ends the query, as a failed epoch does
+                if not self.loop.stopping.is_set():  # else it was cut off, and will be repeated
+                    failed(error)
+                return
+
+    def _levels(self) -> Iterator[tuple[OperatorId, ...]]:
+        """The operators of each level, lowest first, of whatever plan there is."""
+        for level in range(self.loop.manifest.plan.root.level + 1):
+            yield tuple(operator.id for operator in self.loop.manifest.plan.levels[level])
+
+    def _is_idle(self) -> bool:
+        rested = time.monotonic() - self.loop.last_end_s >= IDLE_AFTER_S or self.loop.last_was_cleanup
+        if self.loop.stopping.is_set() or self.ended.is_set() or not rested:
+            return False
+        return self.input_rests() and self.loop.may_clean()
+
+    def _refuse_stopped(self) -> None:
+        if self.ended.is_set() or self.loop.stopping.is_set():
+            raise self.stopped()
+
+    def stopped(self) -> StoppedError:
+        """What is told to who waits for a cleanup that will not be completed."""
+        return StoppedError(
+            "the query was stopped before its cleanup was complete",
+            why="results are still missing",
+            how="start it again on the same checkpointLocation, and call cleanup() or use availableNow",
+        )

@@ -1,0 +1,93 @@
+"""The symmetric m-way join of one operator at one site, at run time and in cleanup.
+
+    probe   -> which keys complete results, and where their rows lie     (`probe`)
+    gather  -> the rows of some of the keys, key by key                  (`gather`)
+    product -> all combinations with at least one new row, in batches    (`product`)
+
+It is a pure function of the rows the operator had and those the epoch brings; cleanup goes the same way with the
+generations of some groups (`generations`) in place of old and new rows. Keys are handled in parts, so that never
+more than ``MATCH_LIMIT_BYTES`` of matching rows are gathered (unless one key alone has more) and never more than
+``BATCH_LIMIT_BYTES`` of results are written out at once, however many rows one row matches.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.operators.join.gather import Gathered, gather, separate
+from watersmeet.operators.join.generations import Piece, parts
+from watersmeet.operators.join.probe import Found, Side, probe
+from watersmeet.operators.join.product import Blocks, batches, completed, missing
+from watersmeet.operators.ranges import Index, cut
+from watersmeet.operators.join.trace import Output, with_groups
+from watersmeet.operators.results import Results
+from watersmeet.state.groups import Hashes, group_of
+
+MATCH_LIMIT_BYTES = 32 << 20
+BATCH_LIMIT_BYTES = 4 << 20
+BATCH_LIMIT_ROWS = 1 << 15
+
+
+@dataclass
+class JoinTask:
+    """The join of one operator; ``output`` counts the results as they are produced.
+
+    ``group_column`` is the name of a column that tells each result's group, for operators above to trace theirs by;
+    ``traced`` are the columns of that kind that the inputs have.
+    """
+
+    groups: int
+    key_columns: tuple[tuple[str, ...], ...] | None = None
+    group_column: str | None = None
+    traced: tuple[str, ...] = ()
+    forget_pairs: bool = False
+    output: Output = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.output = Output(self.groups, self.traced)
+
+    def produce(self, sides: Sequence[Side]) -> Iterator[Results]:
+        """What the rows of this step complete, each result once."""
+        if not any(len(side.delta) for side in sides):
+            return
+        keys, found = probe(sides, self.groups)
+        for start, stop in cut(_matched_bytes(found), MATCH_LIMIT_BYTES):
+            gathered = [gather(side, start, stop) for side in found]
+            yield from self._part(keys[start:stop], gathered, partial(completed, forget_pairs=self.forget_pairs))
+
+    def clean(self, inputs: Sequence[Sequence[Piece]], limit_bytes: int = MATCH_LIMIT_BYTES) -> Iterator[Results]:
+        """The results across generations, each once; at most ``limit_bytes`` of rows are gathered at a time."""
+        for part in parts(inputs, limit_bytes):
+            yield from self._part(part.keys, part.inputs, missing)
+
+    def _part(
+        self, keys: Hashes, gathered: list[Gathered], blocks_of: Callable[[Sequence[Gathered]], Blocks]
+    ) -> Iterator[Results]:
+        own = group_of(keys, self.groups)
+        if self.key_columns is not None:
+            gathered, hash_of = separate(gathered, self.key_columns)
+            own = own[hash_of]
+        blocks = blocks_of(gathered)
+        rows = [side.rows for side in gathered]
+        self.output.count(own, blocks, rows)
+        if self.group_column is not None:
+            rows[0] = with_groups(rows[0], self.group_column, own[gathered[0].owners])
+        for index in batches(blocks, _batch_rows(rows)):
+            yield Results(tuple(rows), tuple(index))
+
+
+def _matched_bytes(found: Sequence[Found]) -> Index:
+    """How many bytes of rows each key brings together, by the average width of a row of each piece."""
+    total = np.zeros(len(found[0].delta.counts), dtype=np.float64)
+    for piece in (piece for side in found for piece in (*side.runs, side.delta)):
+        if len(piece.rows):
+            total += piece.counts * (piece.rows.bytes / len(piece.rows))
+    return total.astype(np.int64)
+
+
+def _batch_rows(rows: Sequence[pa.RecordBatch]) -> int:
+    width = sum(batch.nbytes / max(1, batch.num_rows) for batch in rows)
+    return max(1, min(BATCH_LIMIT_ROWS, int(BATCH_LIMIT_BYTES / max(1.0, width))))

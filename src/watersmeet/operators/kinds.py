@@ -1,0 +1,59 @@
+"""Operators by kind: what the task of a site asks of an operator, and which kinds there are.
+
+The task of a site only drives: it brings an operator the rows it had and those that arrived, and hands on what the
+operator yields. Everything that makes a join a join is in the operator's own task. A new kind is a folder beside `join`
+and an entry in `KINDS`; it then is spilled, moved, cleaned and recovered like any other.
+
+| question | answered by |
+|---|---|
+| to which site does a row go? | the hash of its key, and the routing table of its operator |
+| which of the rows that arrive become state? | all, so far |
+| which results do they complete? | ``produce`` |
+| which results are missing across generations? | ``clean`` |
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from watersmeet.operators.join.generations import Piece
+from watersmeet.operators.join.probe import Side
+from watersmeet.operators.join.task import JoinTask
+from watersmeet.operators.join.trace import Output
+from watersmeet.operators.results import Results
+from watersmeet.operators.spec import OperatorSpec
+
+
+class OperatorTask(Protocol):
+    """One operator at one site in one step; ``output`` counts its results as they are made."""
+
+    output: Output
+
+    def produce(self, sides: Sequence[Side]) -> Iterator[Results]:
+        """The results that the rows of this step complete, each once."""
+
+    def clean(self, inputs: Sequence[Sequence[Piece]], limit_bytes: int) -> Iterator[Results]:
+        """The results across generations, each once; at most ``limit_bytes`` of rows are gathered at a time."""
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """What all operators of a task have in common: the number of groups, and what tests make wrong on purpose."""
+
+    groups: int
+    forget_pairs: bool = False
+
+
+def _join(spec: OperatorSpec, options: TaskOptions) -> OperatorTask:
+    keys = None if spec.hash_decides else tuple(source.key_columns for source in spec.inputs)
+    return JoinTask(options.groups, keys, spec.group_column, spec.traced, forget_pairs=options.forget_pairs)
+
+
+KINDS: dict[str, Callable[[OperatorSpec, TaskOptions], OperatorTask]] = {"join": _join}
+
+
+def task_of(spec: OperatorSpec, options: TaskOptions) -> OperatorTask:
+    """A task for an operator of any kind."""
+    return KINDS[spec.kind](spec, options)
+
+

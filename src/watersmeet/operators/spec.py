@@ -1,0 +1,40 @@
+"""What the task of an operator is told of it. Travels to the workers."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.model.ids import InputName, OperatorId
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One input of an operator: the tag of its rows, the level that takes them up, and what it keeps.
+
+    ``traces`` are the columns that tell groups of operators below; of the ``bounded`` ones runs tell least and most.
+    """
+
+    tag: int
+    operator: OperatorId
+    name: InputName
+    level: int
+    schema: pa.Schema
+    key_columns: tuple[str, ...]
+    traces: tuple[str, ...] = ()
+    bounded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """An operator: its kind, its inputs, and the tag its results have in the exchange above (None: it is the root).
+
+    ``group_column`` tells the operators above a result's group; at the root, ``traced`` are such columns of all below.
+    """
+
+    id: OperatorId
+    inputs: tuple[InputSpec, ...]
+    hash_decides: bool
+    output_tag: int | None
+    group_column: str | None = None
+    traced: tuple[str, ...] = ()
+    kind: str = "join"

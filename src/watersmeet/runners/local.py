@@ -1,0 +1,197 @@
+"""Steps in this process: the real site tasks, and by hand what Spark does between them.
+
+It evaluates keys and filters with a function it is given, hashes, routes and exchanges. So thousands of random plans
+and disturbances can be tried, under the shipped driver, in the time Spark needs for a few. A batch is a table for every
+stream; results are kept by epoch, and those of a repeated step take the place of the earlier ones.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.driver.ports import Done, Step
+from watersmeet.model.ids import EpochId
+from watersmeet.model.plan import Column, Input, Operator
+from watersmeet.operators.hashing import xxhash64
+from watersmeet.site.effects import read_effects
+from watersmeet.site.layout import Layout, slot_name
+from watersmeet.site.local_exchange import LocalExchange
+from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, kinds_of
+from watersmeet.site.spec import LevelSpec
+from watersmeet.site.task import SiteTask
+from watersmeet.site.travel import HEAD
+from watersmeet.state.groups import Hashes, group_of
+from watersmeet.storage.base import Storage
+
+Tables = Mapping[str, pa.Table]
+Evaluate = Callable[[pa.Table, str], pa.Array]
+"""Evaluates SQL over rows whose streams are struct columns."""
+
+HashKeys = Callable[[Sequence[pa.Array], Sequence[pa.DataType]], Hashes]
+
+
+def hash_whole_numbers(keys: Sequence[pa.Array], types: Sequence[pa.DataType]) -> Hashes:
+    """Spark's hash, of the keys that can be hashed without Spark."""
+    return xxhash64([key.cast(kind) for key, kind in zip(keys, types, strict=True)])
+
+
+@dataclass
+class LocalOffsets:
+    """The batches that were handed over so far."""
+
+    last: int = -1
+
+    def planned(self) -> int:
+        """The last batch."""
+        return self.last
+
+    def finished(self) -> int:
+        """Nothing is known of its end but what the manifest says."""
+        return -1
+
+    def repair(self) -> None:
+        """There is nothing to repair."""
+
+
+@dataclass
+class LocalRunner:
+    """Runs tasks one after the other. With a ``chance``, some are repeated, and some steps use the local exchange."""
+
+    storage: Storage
+    evaluate: Evaluate
+    hash_keys: HashKeys = hash_whole_numbers
+    chance: random.Random | None = None
+    results: dict[EpochId, pa.Table] = field(default_factory=dict)
+
+    def run(self, step: Step[Tables]) -> Done:
+        """Carry out a step."""
+        names: list[str] = []
+        delta = self._first_delta(step) if step.batch is not None else _no_messages(step.levels[0])
+        if self._happens(0.4) and all(spec.packed for spec in step.levels[1:]):
+            produced = self._locally(step, delta, names)
+        else:
+            produced = self._level_by_level(step, delta, names)
+        rows = produced if step.has_results else step.topology.row_schema().empty_table()
+        self.results[step.epoch] = self._filtered(rows, step.manifest.plan.root.filters)
+        return Done([each for _, each in sorted(read_effects(self.storage, names).items())])
+
+    def cancel(self) -> None:
+        """Nothing runs beside the one who asks."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _happens(self, chance: float) -> bool:
+        return self.chance is not None and self.chance.random() < chance
+
+    def _batches(self, messages: pa.Table) -> list[pa.RecordBatch]:
+        size = None if self.chance is None else self.chance.randint(1, 5)
+        return messages.to_batches(max_chunksize=size)
+
+    def _locally(self, step: Step[Tables], delta: pa.Table, names: list[str]) -> pa.Table:
+        batches: list[pa.RecordBatch] = []
+        for _ in range(2 if self._happens(0.2) else 1):
+            exchange = LocalExchange(step.levels)
+            batches = [output for batch in self._batches(delta) for output in exchange.take(batch)]
+            batches += exchange.end()
+            names += exchange.effects_names()
+        return pa.Table.from_batches(batches, step.levels[-1].outgoing.schema)
+
+    def _level_by_level(self, step: Step[Tables], delta: pa.Table, names: list[str]) -> pa.Table:
+        produced = delta
+        for spec in step.levels:
+            messages = produced if spec is step.levels[0] else self._next_delta(step, produced, spec.level)
+            produced = self._run_level(spec, messages, names)
+        return produced
+
+    def _run_level(self, spec: LevelSpec, messages: pa.Table, names: list[str]) -> pa.Table:
+        outputs = [spec.outgoing.schema.empty_table()]
+        for site in spec.sites:
+            mine = messages.filter(pc.equal(messages.column(SITE), spec.site_keys[site]))
+            for attempt in range(2 if self._happens(0.2) else 1):
+                task = SiteTask(spec, site)
+                batches = list(task.run(self._batches(mine)))
+                names.append(task.effects_name)
+                outputs += [pa.Table.from_batches([batch]) for batch in batches] if attempt == 0 else []
+        return pa.concat_tables(outputs)
+
+    def _first_delta(self, step: Step[Tables]) -> pa.Table:
+        layout, parts = step.topology.incoming(0), []
+        for tag, source in step.topology.stream_tags().items():
+            table = as_structs({source.name: (step.batch or {})[source.name]})
+            rows = self._filtered(table, step.manifest.plan.stream(source.name).filters)
+            parts.append(self._messages(step, rows, tag, source, layout))
+        return pa.concat_tables(parts).drop([BODY])
+
+    def _next_delta(self, step: Step[Tables], produced: pa.Table, level: int) -> pa.Table:
+        if step.topology.packs(level):
+            return produced
+        above, below = step.topology.incoming(level), step.topology.outgoing(level - 1)
+        tags = produced.column(TAG).to_numpy()
+        pointers = produced.filter(pa.array(kinds_of(tags) != Kind.ROW))
+        parts = [_with_slots(pointers, above)]
+        for tag, (operator, source) in step.topology.fed_by_level(level - 1).items():
+            mine = produced.filter(pa.array(tags == tag))
+            rows = self._filtered(_named(mine, below, tag, operator), operator.filters)
+            parts.append(self._messages(step, rows, tag, source, above))
+        return pa.concat_tables(parts)
+
+    def _messages(self, step: Step[Tables], rows: pa.Table, tag: int, source: Input, layout: Layout) -> pa.Table:
+        """Hash, drop null keys, route, and put the columns into their slots."""
+        keys = [self.evaluate(rows, key.sql) for key in source.keys]
+        whole = reduce(pc.and_, (key.is_valid() for key in keys))
+        rows, keys = rows.filter(whole), [key.filter(whole) for key in keys]
+        hashes = self.hash_keys(keys, [key.type for key in source.keys])
+        routing = np.array(step.manifest.operators[step.topology.inputs[tag][0].id].routing, dtype=np.int32)
+        columns = {
+            SITE: pa.array(routing[group_of(hashes, step.manifest.groups)]),
+            TAG: pa.array(np.full(len(hashes), tag, dtype=np.int32)),
+            BODY: pa.nulls(len(hashes), pa.binary()),
+            HASH: pa.array(hashes.view(np.int64)),
+        }
+        values = {slot: self._value(rows, column, source, keys) for column, slot in layout.columns[tag]}
+        for slot, kind in enumerate(layout.slots):
+            columns[slot_name(slot)] = values[slot].cast(kind) if slot in values else pa.nulls(len(hashes), kind)
+        return pa.table(columns)
+
+    def _value(self, rows: pa.Table, column: Column, source: Input, keys: Sequence[pa.Array]) -> pa.Array:
+        for key, values in zip(source.keys, keys, strict=True):
+            if key.column == column and column.field.startswith("#"):
+                return values
+        return self.evaluate(rows, column.sql)
+
+    def _filtered(self, rows: pa.Table, filters: Sequence[str]) -> pa.Table:
+        for condition in filters:
+            rows = rows.filter(self.evaluate(rows, condition).fill_null(fill_value=False))
+        return rows
+
+
+def as_structs(tables: Mapping[str, pa.Table]) -> pa.Table:
+    """Streams as struct columns, the way expressions see them."""
+    return pa.table({name: table.to_struct_array() for name, table in tables.items()})
+
+
+def _no_messages(spec: LevelSpec) -> pa.Table:
+    slots = [pa.field(slot_name(slot), kind) for slot, kind in enumerate(spec.incoming.slots)]
+    return pa.schema([*HEAD, pa.field(HASH, pa.int64()), *slots]).empty_table()
+
+
+def _with_slots(pointers: pa.Table, layout: Layout) -> pa.Table:
+    count = pointers.num_rows
+    empty = {slot_name(slot): pa.nulls(count, kind) for slot, kind in enumerate(layout.slots)}
+    head = {name: pointers.column(name) for name in HEAD.names}
+    return pa.table({**head, HASH: pa.nulls(count, pa.int64()), **empty})
+
+
+def _named(rows: pa.Table, layout: Layout, tag: int, operator: Operator) -> pa.Table:
+    """Slots under their columns' names."""
+    by_stream: dict[str, dict[str, pa.ChunkedArray]] = {}
+    slots = dict(layout.columns[tag])
+    for column in operator.output:
+        by_stream.setdefault(column.stream, {})[column.field] = rows.column(slot_name(slots[column]))
+    return as_structs({stream: pa.table(fields) for stream, fields in by_stream.items()})

@@ -1,0 +1,192 @@
+"""The levels of a step as Spark's DataFrames.
+
+    union of the streams (stream, slots)                 in the streaming plan (`union`)
+      -> hash, site -> exchange -> site tasks            level 0
+      -> hash, site -> exchange -> site tasks            level 1, ...
+      -> filters -> rows (a struct column per stream)    to the sink
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from watersmeet.driver.topology import Topology
+from watersmeet.model.errors import WorkerError
+from watersmeet.model.plan import QUOTED, Column, Input, Operator
+from watersmeet.runners.spark.exchange import Exchange
+from watersmeet.runners.spark.session import this_python
+from watersmeet.runners.spark.split import all_of, by_case, expression, hash_of, is_whole, site_of
+from watersmeet.runners.spark.types import spark_schema
+from watersmeet.runners.spark.union import STREAM, UnionLayout
+from watersmeet.runners.spark.worker_socket import acknowledge_at_once
+from watersmeet.site.effects import Report
+from watersmeet.site.layout import Layout, slot_name
+from watersmeet.site.messages import BODY, HASH, SITE, TAG, INPUTS_MAX, Kind, tag_of
+from watersmeet.site.spec import LevelSpec
+from watersmeet.site.task import SiteTask
+
+_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_NAME_OR_TEXT = re.compile(rf"{_TEXT}|{QUOTED}\.{QUOTED}")
+
+Routing = Mapping[str, Sequence[int]]
+
+
+def run_level(exchange: Exchange, delta: DataFrame | None, spec: LevelSpec, report: Report) -> DataFrame:
+    """Bring every message to its site and run the site tasks of one level."""
+    tasks = _site_tasks(spec, report, anchor_leads=exchange.leads)
+    gathered = exchange.gather(delta, spec)
+    with this_python(gathered.sparkSession):
+        return gathered.mapInArrow(tasks, spark_schema(spec.outgoing.schema))
+
+
+@dataclass
+class FirstDelta:
+    """Makes the messages for level 0 of a batch: input, hash, site and columns.
+
+    Plan and routing seldom change, and writing the expressions down takes many calls of the JVM: they are kept.
+    """
+
+    union: UnionLayout
+    groups: int
+    _made_for: tuple[object, Routing] | None = None
+    _where: SparkColumn | None = None
+    _columns: list[SparkColumn] = field(default_factory=list)
+
+    def of(self, batch: DataFrame, topology: Topology, routing: Routing) -> DataFrame:
+        """The messages of a batch."""
+        if self._made_for is None or self._made_for[0] is not topology or self._made_for[1] != routing:
+            self._write_down(topology, routing)
+            self._made_for = (topology, routing)
+        rows = batch if self._where is None else batch.where(self._where)
+        return rows.select(*self._columns)
+
+    def _write_down(self, topology: Topology, routing: Routing) -> None:
+        numbers = {name: number for number, name in enumerate(self.union.streams)}
+        sources = {tag: source for tag, source in topology.stream_tags().items()}
+        stream_of = {tag: numbers[source.name] for tag, source in sources.items()}
+        keys = {stream_of[tag]: self._keys(source) for tag, source in sources.items()}
+        tables = {stream_of[tag]: routing[topology.inputs[tag][0].id] for tag in sources}
+        layout = topology.incoming(0)
+        hashed = by_case(STREAM, {number: hash_of(texts) for number, texts in keys.items()}, keys)
+        tag = by_case(STREAM, {number: F.lit(tag) for tag, number in stream_of.items()}, stream_of.keys())
+        slots = _slots(layout, sources, self.union.layout, STREAM, stream_of)
+        self._where = by_case(STREAM, {number: is_whole(texts) for number, texts in keys.items()}, keys)
+        self._columns = [
+            site_of(STREAM, tables, self.groups, hashed).alias(SITE),
+            tag.alias(TAG),
+            hashed.alias(HASH),
+            *slots,
+        ]
+
+    def _keys(self, source: Input) -> tuple[str, ...]:
+        return tuple(in_slots(key.sql, self.union.layout) for key in source.keys)
+
+
+def next_delta(produced: DataFrame, topology: Topology, level: int, routing: Routing, groups: int) -> DataFrame:
+    """What a level produced as messages for the next: rows are filtered, hashed and routed; others know their site."""
+    if topology.packs(level):
+        return produced
+    fed, below = topology.fed_by_level(level - 1), topology.outgoing(level - 1)
+    sources = {tag: source for tag, (_, source) in fed.items()}
+    tags = {tag: tag for tag in fed}
+    keys = {tag: tuple(in_slots(key.sql, below) for key in source.keys) for tag, source in sources.items()}
+    hashed = by_case(TAG, {tag: hash_of(texts) for tag, texts in keys.items()}, keys)
+    site = site_of(TAG, {tag: routing[topology.inputs[tag][0].id] for tag in fed}, groups, hashed)
+    passes = by_case(TAG, {tag: _passes(fed[tag][0], keys[tag], below) for tag in fed})
+    is_row = F.col(TAG) < F.lit(INPUTS_MAX)
+    return produced.where(~is_row | passes).select(
+        F.coalesce(F.col(SITE), site).alias(SITE),
+        TAG,
+        F.when(is_row, hashed).alias(HASH),
+        BODY,
+        *_slots(topology.incoming(level), sources, below, TAG, tags),
+    )
+
+
+def finish(rows: DataFrame, operator: Operator) -> DataFrame:
+    """The query's rows: what the root produced and its filters let pass."""
+    for condition in operator.filters:
+        rows = rows.where(condition)
+    return rows
+
+
+def _site_tasks(
+    spec: LevelSpec, report: Report, *, anchor_leads: bool
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function Spark runs for every site: the first row is the anchor's or comes after it, and tells which.
+
+    (The number of the Spark partition would not: a sink may coalesce several sites into one task.)
+    """
+    sites = spec.sites_by_key
+
+    def site_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        acknowledge_at_once()
+        for first in batches:
+            if first.num_rows:
+                task = SiteTask(spec, sites[first.column(SITE)[0].as_py()])
+                rest = _after_anchor(first) if anchor_leads else _told(first)
+                yield from task.run(chain([rest], batches))
+                report.add(task.effects_name)
+
+    return site_task
+
+
+def _after_anchor(first: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows behind the anchor's. Rows that come without it are of a site that some other task answers for, too."""
+    if first.column(TAG)[0].as_py() != tag_of(Kind.SITE):
+        raise WorkerError(
+            "rows have come to a site task without their site's row of the anchor",
+            why="Spark has not kept the partitions of a union whose parts are partitioned alike",
+            how="leave spark.sql.unionOutputPartitioning as it is, and report this with the version of Spark",
+        )
+    return first.slice(1)
+
+
+def _told(first: pa.RecordBatch) -> pa.RecordBatch:
+    """A site to which nothing came has a row of nulls beside its site: that is no message."""
+    tags = first.column(TAG)
+    return first.filter(tags.is_valid()) if tags.null_count else first
+
+
+def _slots(
+    layout: Layout, sources: Mapping[int, Input], below: Layout, case: str, case_of: Mapping[int, int]
+) -> list[SparkColumn]:
+    """The slots of a level's messages, in order, made of those of the messages below."""
+    filled: dict[int, dict[int, str]] = {}
+    for tag, source in sources.items():
+        for column, slot in layout.columns[tag]:
+            filled.setdefault(slot, {})[case_of[tag]] = in_slots(_value(column, source), below)
+    return [
+        by_case(case, {number: expression(sql) for number, sql in cases.items()}, cases, guarded=len(cases) < len(sources))
+        .alias(slot_name(slot))
+        for slot, cases in sorted(filled.items())
+    ]
+
+
+def _value(column: Column, source: Input) -> str:
+    computed = next((key.sql for key in source.keys if key.column == column), None)
+    if column.field.startswith("#") and computed is not None:
+        return computed
+    return column.sql
+
+
+def in_slots(sql: str, layout: Layout) -> str:
+    """Canonical SQL over streams' columns as SQL over the slots they are in; what stands in quotes stays.
+
+    >>> layout = Layout((pa.int64(),), {0: ((Column("A", "x"), 0),)})
+    >>> in_slots("`A`.`x` > 3 AND `A`.`x` <> '`A`.`x`'", layout)
+    "`#s0` > 3 AND `#s0` <> '`A`.`x`'"
+    """
+    pairs = [pair for columns in layout.columns.values() for pair in columns]
+    slots = {column.sql: f"`{slot_name(slot)}`" for column, slot in pairs}
+    return _NAME_OR_TEXT.sub(lambda found: slots.get(found[0], found[0]), sql)
+
+
+def _passes(operator: Operator, keys: Sequence[str], below: Layout) -> SparkColumn:
+    return all_of([is_whole(keys), *(expression(in_slots(text, below)) for text in operator.filters)])

@@ -1,0 +1,198 @@
+"""A running query: Spark's streaming query underneath, the driver's loop in it, and a watcher that ends it cleanly."""
+
+import json
+import threading
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.driver.checkpoint import Checkpoint, Expectation, open_checkpoint
+from watersmeet.driver.loop import Loop
+from watersmeet.driver.progress import History
+from watersmeet.driver.start import DriverOptions, start_driver
+from watersmeet.driver.switches import switches
+from watersmeet.driver.topology import Topology
+from watersmeet.driver.upkeep import Upkeep
+from watersmeet.model.errors import StoppedError, recognise
+from watersmeet.runners.spark.offsets import SparkOffsets
+from watersmeet.runners.spark.one_task import LocalWay
+from watersmeet.runners.spark.projection import Projection
+from watersmeet.runners.spark.runner import SparkRunner
+from watersmeet.runners.spark.session import check_workers, start_workers
+from watersmeet.runners.spark.sinks import Sink
+from watersmeet.runners.spark.union import UnionLayout
+from watersmeet.site.result_files import ResultFormat
+from watersmeet.state.events import Event, EventLog
+from watersmeet.state.inspect import state_table
+from watersmeet.state.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Start:
+    """Everything a run is started with."""
+
+    session: SparkSession
+    frames: Mapping[str, DataFrame]
+    projection: Projection
+    sink: Sink
+    location: str
+    expected: Expectation
+    retained_versions: int
+    trigger: Mapping[str, Any]
+    files: ResultFormat | None = None
+    name: str | None = None
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
+    cleans_when_idle: bool = True
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether the query consumes what there is and ends."""
+        return "availableNow" in self.trigger
+
+
+@dataclass
+class Run:
+    """One run of a query, from start to stop."""
+
+    start: Start
+    loop: Loop[DataFrame]
+    query: StreamingQuery
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _failure: Exception | None = None
+    _upkeep: Upkeep[DataFrame] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._upkeep = Upkeep(self.loop, self._input_rests, self._ended)
+        threading.Thread(target=self._watch, name=f"watersmeet-{self.query.id}", daemon=True).start()
+        if self.start.cleans_when_idle and not self.start.ends_by_itself:
+            idle = threading.Thread(target=self._upkeep.when_idle, args=(self._failed,), daemon=True)
+            idle.start()
+
+    @property
+    def manifest(self) -> Manifest:
+        """The last committed manifest."""
+        return self.loop.manifest
+
+    @property
+    def history(self) -> History:
+        """The metrics of the last epochs."""
+        return self.loop.history
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it still runs, or is still finishing."""
+        return not self._ended.is_set()
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Wait for the end; False if it has not come in time."""
+        return self._ended.wait(timeout_s)
+
+    def failure(self) -> Exception | None:
+        """What the query failed with, if it did."""
+        error = self.query.exception()
+        if error is None:
+            return self._failure
+        return self.loop.error or recognise(str(error)) or error
+
+    def stop(self) -> None:
+        """Stop after the epoch that is under way; a step of cleanup is cut off, and repeated after a restart."""
+        self.loop.stop()
+        self.query.stop()
+
+    def cleanup(self) -> None:
+        """Produce all results that are missing now."""
+        if self.start.ends_by_itself:  # it cleans up by itself, too
+            self._ended.wait()
+        try:
+            self._upkeep.on_demand()
+        except StoppedError as error:
+            raise self.failure() or error from error
+        except Exception as error:
+            if self.loop.stopping.is_set():  # cut off, and nothing is lost
+                raise self._upkeep.stopped() from error
+            self._failed(error)
+            raise (self.failure() or error) from error
+
+    def state(self) -> pa.Table:
+        """The state of the last committed version."""
+        return state_table(self.manifest)
+
+    def events(self) -> list[Event]:
+        """The adaptations so far."""
+        return EventLog(self.loop.stepper.checkpoint.store).all()
+
+    def progress(self) -> list[dict[str, Any]]:
+        """Spark's progress reports with our metrics in them, and those of the latest steps of cleanup, in order."""
+        epochs = [self._with_metrics(json.loads(report.json)) for report in self.query.recentProgress]
+        frame = {"id": str(self.query.id), "runId": str(self.query.runId), "name": self.query.name, "numInputRows": 0}
+        steps = [msgspec.to_builtins(each) for each in self.history.cleanup]
+        cleanup = [frame | {"batchId": self.manifest.batch, "customMetrics": each} for each in steps]
+        return sorted(epochs + cleanup, key=lambda report: int(report["customMetrics"].get("epoch", -1)))
+
+    def _with_metrics(self, report: dict[str, Any]) -> dict[str, Any]:
+        metrics = self.history.get(report["batchId"])
+        if metrics is not None and "sink" in report:
+            report["sink"]["numOutputRows"] = metrics.rows_out
+        return report | {"customMetrics": {} if metrics is None else msgspec.to_builtins(metrics)}
+
+    def _input_rests(self) -> bool:
+        status = self.query.status
+        return not status["isTriggerActive"] and not status["isDataAvailable"]
+
+    def _watch(self) -> None:
+        try:
+            self.query.awaitTermination()
+            if self.start.ends_by_itself:
+                self._upkeep.at_end()
+        except Exception as error:  # noqa: BLE001 -- whoever waits for the query asks `failure`
+            if not self.loop.stopping.is_set() or self.query.exception() is not None:
+                self._failure = self.loop.error or recognise(str(error)) or error
+        finally:
+            try:
+                self.loop.close()
+            finally:
+                self._ended.set()
+
+    def _failed(self, error: Exception) -> None:
+        """Cleanup failed: the query ends with that, as after a failed epoch."""
+        self._failure = self.loop.error or recognise(str(error)) or error
+        self.stop()
+
+
+def start_run(start: Start) -> Run:
+    """Check everything that can be checked, then start the query."""
+    workers = start_workers(start.session, start.expected.sites)
+    topology = Topology(start.expected.plan)
+    layout = UnionLayout.of(topology)
+    union = layout.union(topology, start.frames)
+    check_workers(start.session, workers)
+    offsets = SparkOffsets(f"{start.location.rstrip('/')}/spark")
+    driver = uuid.uuid4().hex[:12]
+    checkpoint = open_checkpoint(start.location, start.expected, offsets, driver, switches().wrap)
+    try:
+        loop = _loop(start, checkpoint, layout, driver)
+        writer = union.writeStream.foreachBatch(loop.batch).trigger(**start.trigger)
+        writer = writer.queryName(start.name) if start.name else writer
+        return Run(start, loop, writer.option("checkpointLocation", offsets.location).start())
+    except Exception:
+        checkpoint.close()
+        raise
+
+
+def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str) -> Loop[DataFrame]:
+    query_id = checkpoint.manifest.query_id
+    files = start.files and replace(start.files, query=query_id)
+    start.sink.begin(query_id)
+    local = LocalWay(switches().shortcut)
+    runner = SparkRunner(
+        start.session, checkpoint.storage, driver, layout, start.projection, start.sink, files, local
+    )
+    options = DriverOptions(driver, start.expected, start.memory, start.retained_versions, files)
+    return start_driver(checkpoint, runner, options)

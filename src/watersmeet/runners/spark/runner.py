@@ -1,0 +1,204 @@
+"""Steps as Spark jobs: the runner of the shipped engine.
+
+1. The levels of a step are chained, with an exchange below each; where that is quicker, one task goes through all of
+   them (`one_task`).
+2. The sink runs the job and consumes its rows under the step's id. A step that ends below the root has none.
+3. The tasks have left their effects in storage, and told their names to an accumulator. What a sink did not read, what
+   Spark found it could leave out, or what a task gave up, has told nothing: it is done now, by the long way, for its
+   effects alone.
+"""
+
+import time
+import uuid
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from pyspark.sql import DataFrame, SparkSession
+
+from watersmeet.driver.ports import Done, Step
+from watersmeet.runners.spark.batch_limit import BatchLimit
+from watersmeet.runners.spark.exchange import Exchange, exchange_of
+from watersmeet.runners.spark.levels import FirstDelta, finish, next_delta, run_level
+from watersmeet.runners.spark.one_task import TOO_MANY, Load, LocalWay, Way
+from watersmeet.runners.spark.projection import Projection
+from watersmeet.runners.spark.reports import Reports
+from watersmeet.runners.spark.session import clone_session, prepare_stream_session
+from watersmeet.runners.spark.sinks import Sink, Written
+from watersmeet.runners.spark.split import site_keys
+from watersmeet.runners.spark.union import UnionLayout
+from watersmeet.site.effects import Effects, read_effects
+from watersmeet.site.result_files import ResultFormat
+from watersmeet.storage.base import Storage
+
+
+@dataclass
+class SparkRunner:
+    """Runs the steps of one run of a query."""
+
+    session: SparkSession
+    storage: Storage
+    driver: str
+    union: UnionLayout
+    projection: Projection
+    sink: Sink
+    files: ResultFormat | None = None
+    local: LocalWay = field(default_factory=LocalWay)
+    _ready: "Ready | None" = None
+    _tag: str = field(default_factory=lambda: f"watersmeet-{uuid.uuid4().hex[:12]}")
+
+    @cached_property
+    def reports(self) -> Reports:
+        """Where the tasks of a job report to."""
+        return Reports.of(self.session, self.storage, self.driver)
+
+    def run(self, step: Step[DataFrame]) -> Done:
+        """Carry out a step."""
+        ready = self._begin(step)
+        if step.batch is not None:
+            return self._run(step, ready)
+        ready.session.addTag(self._tag)  # a job of a batch is cancelled with its streaming query
+        try:
+            return self._run(step, ready)
+        finally:
+            ready.session.removeTag(self._tag)
+
+    def cancel(self) -> None:
+        """Cut off a step of cleanup."""
+        self.session.interruptTag(self._tag)
+
+    def close(self) -> None:
+        """Release what Spark holds for the run; Spark may be gone already."""
+        if self._ready is not None:
+            self._ready.exchange.release()
+            self._ready = None
+
+    def _run(self, step: Step[DataFrame], ready: "Ready") -> Done:
+        step = replace(step, levels=[replace(spec, site_keys=ready.keys) for spec in step.levels])
+        job = Job(self, step, ready)
+        started = time.monotonic()
+        written = job.give_to_sink()
+        effects = self._effects()
+        if len(effects) < step.tasks:
+            run_unread(job.long_way())
+            effects = self._effects()
+        elif step.batch is not None:
+            load = Load.of(effects, writes_files=self.files is not None)
+            self.local.learn(job.way, load, (time.monotonic() - started) * 1000, step.levels)
+        return self._done(step, effects, written)
+
+    def _done(self, step: Step[DataFrame], effects: list[Effects], written: Written | None) -> Done:
+        if self.files is None or self.files.path is None:
+            return Done(effects, *(written or ()))
+        names = [(name, self.files.file_name(step.epoch, each.site)) for each in effects for name in each.files]
+        return Done(effects, self.files.path, tuple(names))
+
+    def _effects(self) -> list[Effects]:
+        return [each for _, each in sorted(read_effects(self.storage, self.reports.names()).items())]
+
+    def _begin(self, step: Step[DataFrame]) -> "Ready":
+        """Get ready for a step; a batch brings the session that Spark made for the stream."""
+        session = None if step.batch is None else step.batch.sparkSession
+        if self._ready is None or not self._ready.serves(session, step.manifest.sites):
+            self.close()
+            self._ready = Ready.of(session or clone_session(self.session), step, self.union)
+        self.reports.clear()
+        return self._ready
+
+
+@dataclass
+class Ready:
+    """What is made once for a session and a number of sites."""
+
+    session: SparkSession
+    keys: tuple[int, ...]
+    exchange: Exchange
+    batch_limit: BatchLimit
+    first: FirstDelta
+
+    @classmethod
+    def of(cls, session: SparkSession, step: Step[DataFrame], union: UnionLayout) -> "Ready":
+        """Prepare a session that is our own or the stream's."""
+        prepare_stream_session(session)
+        keys = site_keys(step.manifest.sites)
+        first = FirstDelta(union, step.manifest.groups)
+        return cls(session, keys, exchange_of(session, keys), BatchLimit.of(session), first)
+
+    def serves(self, session: SparkSession | None, sites: int) -> bool:
+        """Whether it can be used for a step; one without a batch can use any session that there is."""
+        same = session is None or session._jsparkSession.equals(self.session._jsparkSession)  # noqa: SLF001
+        return same and len(self.keys) == sites
+
+
+@dataclass
+class Job:
+    """The Spark job of one step; its rows are not yet computed."""
+
+    runner: SparkRunner
+    step: Step[DataFrame]
+    ready: Ready
+    way: Way = "long"
+
+    def give_to_sink(self) -> Written | None:
+        """Have the sink consume the rows, by the way that should be quicker; if that is given up, by the other."""
+        rows = self._local_way()
+        if rows is None:
+            return self._give(self.long_way())
+        self.way = "local"
+        try:
+            return self._give(rows)
+        except Exception as error:
+            if TOO_MANY not in str(error):
+                raise
+        self.way = "long"
+        self.runner.reports.clear()
+        return self._give(self.long_way())
+
+    def long_way(self) -> DataFrame:
+        """A stage of tasks for every level."""
+        runner, step, exchange = self.runner, self.step, self.ready.exchange
+        packs = any(step.topology.packs(level) for level in range(step.topology.depth))
+        self._adjust_batches(may_lift=runner.local.last is not None and step.batch is not None and not packs)
+        lowest, *higher = step.levels
+        rows = run_level(exchange, self._first_delta(), lowest, runner.reports.report)
+        for spec in higher:
+            delta = next_delta(rows, step.topology, spec.level, self._routing, step.manifest.groups)
+            rows = run_level(exchange, delta, spec, runner.reports.report)
+        return rows
+
+    def _local_way(self) -> DataFrame | None:
+        """One task for everything, or None where that cannot be or is not worth it."""
+        runner, levels, exchange = self.runner, self.step.levels, self.ready.exchange
+        suits = runner.local.suits if self.step.batch is not None else runner.local.suits_cleanup
+        if not exchange.leads or not suits(levels):
+            return None
+        self._adjust_batches(may_lift=runner.local.last is not None and self.step.batch is not None)
+        delta = self._first_delta()
+        rows = exchange.gather(None, levels[0]) if delta is None else delta
+        return runner.local.run(rows, levels, runner.reports.report)
+
+    def _give(self, rows: DataFrame) -> Written | None:
+        runner = self.runner
+        if runner.files is not None or not self.step.has_results:
+            run_unread(rows)
+            return None
+        finished = runner.projection.apply(finish(rows, self.step.manifest.plan.root))
+        return runner.sink.write(finished, self.step.epoch)
+
+    def _first_delta(self) -> DataFrame | None:
+        batch = self.step.batch
+        return None if batch is None else self.ready.first.of(batch, self.step.topology, self._routing)
+
+    def _adjust_batches(self, *, may_lift: bool) -> None:
+        self.ready.batch_limit.adjust(self.step.manifest, may_lift=may_lift)
+
+    @cached_property
+    def _routing(self) -> dict[str, tuple[int, ...]]:
+        """Every operator's routing table in terms of site keys."""
+        keys = self.step.levels[0].site_keys
+        operators = self.step.manifest.operators
+        return {name: tuple(keys[site] for site in state.routing) for name, state in operators.items()}
+
+
+def run_unread(rows: DataFrame) -> None:
+    """Have rows computed that nobody reads."""
+    rows.write.format("noop").mode("overwrite").save()

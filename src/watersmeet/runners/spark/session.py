@@ -1,0 +1,122 @@
+"""The user's session: read, never changed."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from watersmeet.model.errors import WorkerError
+
+DEFAULT_SITES = 4
+
+# What one epoch's job needs, set on the session Spark clones for the stream, never on the user's. Adaptive execution
+# would plan each level by itself; a union must keep sites apart; a merge join may not hold a whole delta on the heap:
+# beyond 16 rows, which may be parcels of 4 MiB each, it goes to memory that Spark manages by bytes, and to disk.
+STREAM_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.unionOutputPartitioning": "true",
+    "spark.sql.sortMergeJoinExec.buffer.in.memory.threshold": "16",
+}
+
+
+def prepare_stream_session(session: SparkSession) -> None:
+    """Set what our jobs need on the stream's own session."""
+    for name, value in STREAM_SETTINGS.items():
+        session.conf.set(name, value)
+
+
+def clone_session(session: SparkSession) -> SparkSession:
+    """A session of our own for jobs that no batch has brought a session for.
+
+    It is made as Spark makes the one of a streaming query: with the settings, temporary views and registered functions
+    that the user's session has now.
+    """
+    return SparkSession(session.sparkContext, session._jsparkSession.cloneSession())  # noqa: SLF001
+
+
+def has_one_executor(spark: SparkSession) -> bool:
+    """Whether all tasks run in the driver's own process."""
+    context = getattr(spark, "_sc", None)
+    return context is not None and (str(context.master) == "local" or str(context.master).startswith("local["))
+
+
+def default_sites(spark: SparkSession) -> int:
+    """As many sites as the session runs tasks at once."""
+    context = getattr(spark, "_sc", None)
+    parallelism = context.defaultParallelism if context else spark.conf.get("spark.default.parallelism", None)
+    return max(1, int(parallelism or DEFAULT_SITES))
+
+
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Whether names that differ in case only are different."""
+    return str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
+@contextmanager
+def this_python(spark: SparkSession) -> Iterator[None]:
+    """Let the functions made inside be run by the driver's own Python, on this machine, unless the user chose one.
+
+    Spark starts ``python3`` from the PATH where neither ``PYSPARK_PYTHON`` nor a setting names an interpreter, and
+    that one often lacks the packages of the driver's virtual environment. A function keeps the interpreter it was made
+    with, so the session is left as it was.
+    """
+    context = getattr(spark, "_sc", None)
+    local = context is not None and str(context.master).startswith("local")
+    chosen = os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None)
+    if context is None or not local or chosen:
+        yield
+        return
+    before, context.pythonExec = context.pythonExec, sys.executable
+    try:
+        yield
+    finally:
+        context.pythonExec = before
+
+
+def start_workers(spark: SparkSession, sites: int) -> Future[None]:
+    """Have Spark start its Python workers in the background, while the query is still being prepared.
+
+    The job is a site task's journey without its work: rows into Python and back.
+    """
+    pool = ThreadPoolExecutor(1, thread_name_prefix="watersmeet-workers")
+    started = pool.submit(_start_workers, spark, sites)
+    pool.shutdown(wait=False)
+    return started
+
+
+def check_workers(spark: SparkSession, started: Future[None]) -> None:
+    """Refuse a session whose workers cannot import what site tasks need.
+
+    Workers that run the driver's own Python on its own machine can; there is no need to wait for them.
+    """
+    context = getattr(spark, "_sc", None)
+    chosen = os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None)
+    if context is not None and str(context.master).startswith("local") and chosen in (None, "", sys.executable):
+        return
+    try:
+        started.result()
+    except Exception as error:
+        if "ModuleNotFoundError" not in str(error) and "ImportError" not in str(error):
+            raise
+        raise WorkerError(
+            "Spark's Python workers cannot import watersmeet",
+            why=f"they run another Python than the driver's, {sys.version.split()[0]}",
+            how="install watersmeet where they run and set PYSPARK_PYTHON to that interpreter before Spark starts",
+        ) from error
+
+
+def _start_workers(spark: SparkSession, sites: int) -> None:
+    rows = spark.range(sites, numPartitions=sites)
+    with this_python(spark):
+        rows = rows.mapInArrow(_import_task, rows.schema)
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def _import_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import watersmeet.site.task  # noqa: F401, PLC0415 -- in the worker
+
+    yield from batches

@@ -1,0 +1,1 @@
+"""What happens at a site: receive rows, keep them, join them, hand results on. It knows no Spark."""

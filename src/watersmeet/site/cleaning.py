@@ -1,0 +1,65 @@
+"""A site's part in a step of cleanup: bring together the rows of some groups in all generations (Spill 4.1).
+
+The groups are dealt out to all sites, whichever they live on. Their results are ordinary results of the operator: they
+go to the sink or, from an operator below, up to the next one as new rows.
+
+1. Groups are taken in blocks that hold at most ``gather_bytes``; a larger group is taken in ranges of its hashes.
+2. A block's rows are copied out of every run that has some, and the run is unmapped at once: mapped files count as
+   memory by whole pages and their neighbours, which for many small ranges of many runs is most of the state.
+3. The block is cleaned by the operator's own task.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from watersmeet.operators.join.generations import Piece
+from watersmeet.operators.kinds import OperatorTask
+from watersmeet.operators.ranges import cut
+from watersmeet.operators.results import Results
+from watersmeet.operators.spec import OperatorSpec
+from watersmeet.site.spec import CleaningOrder
+from watersmeet.state.groups import GroupSet, first_hash
+from watersmeet.state.runs import open_run, release_run
+from watersmeet.storage.base import Storage
+
+
+@dataclass
+class SiteCleanup:
+    """Cleans the groups of one order."""
+
+    storage: Storage
+    groups: int
+    order: CleaningOrder
+    operator: OperatorSpec
+    read_bytes: int = 0
+
+    def results(self, task: OperatorTask) -> Iterator[Results]:
+        """The missing results of the groups, block by block."""
+        for start, stop in cut(np.array(self.order.sizes, dtype=np.int64), self.order.gather_bytes):
+            block = self.order.groups[start:stop]
+            for low, high in self._ranges(block, sum(self.order.sizes[start:stop])):
+                yield from task.clean(self._pieces(GroupSet.of(block), low, high), self.order.gather_bytes)
+
+    def _ranges(self, block: tuple[int, ...], size: int) -> list[tuple[int, int]]:
+        """The hashes of a block, cut so that each range holds about as much as may be brought together."""
+        low, high = first_hash(min(block), self.groups), first_hash(max(block) + 1, self.groups)
+        count = max(1, -(-size // self.order.gather_bytes)) if len(block) == 1 else 1
+        bounds = [low + (high - low) * number // count for number in range(count + 1)]
+        return list(pairwise(bounds))
+
+    def _pieces(self, block: GroupSet, low: int, high: int) -> list[list[Piece]]:
+        """For every input the rows of a block in a range of hashes, by generation."""
+        pieces: dict[str, list[Piece]] = {source.name: [] for source in self.operator.inputs}
+        for run, part in self.order.slices:
+            wanted = part.groups & block
+            if wanted:
+                mapped = open_run(self.storage, run).of_groups(wanted, self.groups)
+                within = [Piece(part.generation, rows).between(low, high) for rows in mapped]
+                copies = [Piece(piece.generation, piece.rows.copy()) for piece in within]
+                self.read_bytes += sum(copy.rows.bytes for copy in copies)
+                pieces[run.input] += copies
+                release_run(self.storage, run)
+        return list(pieces.values())

@@ -1,0 +1,30 @@
+"""A merge at a site: several runs of an input become one, as far as they hold some groups of a generation.
+
+What was spilled shall leave memory, and stays out of it: the runs of a closed generation are let go of afterwards.
+"""
+
+from watersmeet.model.ids import RunId
+from watersmeet.site.spec import MergeOrder
+from watersmeet.state.changes import MergeRuns
+from watersmeet.state.manifest import LIVE
+from watersmeet.state.rows import merge_rows
+from watersmeet.state.runs import RunName, open_run, release_run, write_run
+from watersmeet.storage.base import Storage
+
+
+def merge(storage: Storage, order: MergeOrder, groups: int, run_id: RunId, live: frozenset[str]) -> MergeRuns:
+    """Carry out an order; ``live`` are the paths of the runs that are probed here."""
+    pieces = [
+        piece
+        for run, part in order.runs
+        for piece in open_run(storage, run).of_groups(part.groups & order.groups, groups)
+    ]
+    source = order.source
+    name = RunName(run_id, source.operator, source.name, source.bounded)
+    merged = write_run(storage, name, merge_rows(pieces), groups)
+    if order.generation != LIVE:
+        for run, _ in order.runs:
+            release_run(storage, run)
+        storage.forget({merged.path, *(run.path for run, _ in order.runs)} - live)
+    ids = tuple(run.id for run, _ in order.runs)
+    return MergeRuns(ids, order.groups, merged, order.generation, order.reason)

@@ -1,0 +1,108 @@
+"""Turn the messages that arrive at a site into rounds of sorted rows per input.
+
+A site joins what a step brings in *rounds* of at most ``round_bytes``, so that an epoch of any size needs bounded
+memory: the rows of one round are old rows to the next. Most epochs have one round.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.operators.spec import InputSpec
+from watersmeet.site.layout import slot_name
+from watersmeet.site.messages import BODY, HASH, TAG, Kind, input_of, kinds_of
+from watersmeet.site.spec import LevelSpec
+from watersmeet.site.travel import unpack
+from watersmeet.state.manifest import RunFile
+from watersmeet.state.rows import SortedRows, one_batch, sort_rows
+from watersmeet.state.stored import from_json
+
+
+@dataclass(frozen=True)
+class Round:
+    """Rows by input, and for other inputs the run that holds theirs; none has both."""
+
+    rows: dict[int, SortedRows]
+    pointers: dict[int, RunFile]
+
+
+@dataclass
+class Receiver:
+    """Collects messages until there is enough for a round."""
+
+    spec: LevelSpec
+    _rows: list[pa.RecordBatch] = field(default_factory=list)
+    _parcels: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    _bytes: int = 0
+    _pointers: dict[int, list[RunFile]] = field(default_factory=dict)
+
+    def take(self, batch: pa.RecordBatch) -> Iterator[Round]:
+        """Take a batch up, and give a round if that makes one."""
+        self._add(batch)
+        if self._bytes > self.spec.round_bytes:
+            yield self._round()
+
+    def rest(self) -> Iterator[Round]:
+        """What is left when all has arrived."""
+        while self._rows or self._parcels or any(self._pointers.values()):
+            yield self._round()
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        kinds = kinds_of(batch.column(TAG).to_numpy())
+        if not kinds.any():
+            self._add_rows(batch)
+            return
+        self._add_rows(batch.filter(pa.array(kinds == Kind.ROW)))
+        for kind, add in ((Kind.POINTER, self._add_pointer), (Kind.PARCEL, self._add_parcel)):
+            some = batch.filter(pa.array(kinds == kind)) if (kinds == kind).any() else None
+            if some is not None:
+                for tag, body in zip(some.column(TAG).to_pylist(), some.column(BODY), strict=True):
+                    add(input_of(tag), body.as_buffer())
+
+    def _add_rows(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._rows.append(batch)
+            self._bytes += batch.nbytes
+
+    def _add_pointer(self, tag: int, body: pa.Buffer) -> None:
+        self._pointers.setdefault(tag, []).append(from_json(body.to_pybytes(), RunFile))
+
+    def _add_parcel(self, tag: int, body: pa.Buffer) -> None:
+        rows = unpack(self.spec.inputs[tag], body)
+        self._parcels.setdefault(tag, []).append(rows)
+        self._bytes += rows.nbytes
+
+    def _round(self) -> Round:
+        pointers = {tag: runs.pop(0) for tag, runs in self._pointers.items() if runs}
+        rows = self._sorted() if self._rows else {tag: _sort_parcels(parts) for tag, parts in self._parcels.items()}
+        self._rows, self._parcels, self._bytes = [], {}, 0
+        return Round(rows, pointers)
+
+    def _sorted(self) -> dict[int, SortedRows]:
+        rows = one_batch(pa.Table.from_batches(self._rows))
+        tags = rows.column(TAG).to_numpy()
+        return {tag: _sort(self.spec, self.spec.inputs[tag], rows, tags) for tag in np.unique(tags).tolist()}
+
+
+def _sort_parcels(parcels: list[pa.RecordBatch]) -> SortedRows:
+    """The rows of one input's parcels: their hashes are the first column."""
+    rows = one_batch(pa.Table.from_batches(parcels))
+    hashes = rows.column(0).to_numpy().view(np.uint64)
+    return sort_rows(hashes, rows.select(rows.schema.names[1:]))
+
+
+def _sort(spec: LevelSpec, source: InputSpec, rows: pa.RecordBatch, tags: npt.NDArray[np.int32]) -> SortedRows:
+    """The rows of one input: picked, sorted and cast to stored types in one go."""
+    mine = np.flatnonzero(tags == source.tag)
+    hashes = rows.column(HASH).to_numpy().view(np.uint64)[mine]
+    order = np.argsort(hashes)
+    index = pa.array(mine[order])
+    slots = [slot for _, slot in spec.incoming.columns[source.tag]]
+    arrays = [
+        rows.column(slot_name(slot)).take(index).cast(stored.type)
+        for slot, stored in zip(slots, source.schema, strict=True)
+    ]
+    return SortedRows(hashes[order], pa.RecordBatch.from_arrays(arrays, schema=source.schema))

@@ -1,0 +1,99 @@
+"""What a site task is told: everything it needs to be a pure function of its rows. Travels to the workers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
+from watersmeet.operators.spec import InputSpec, OperatorSpec
+from watersmeet.site.crash import CrashPlan
+from watersmeet.site.layout import Layout
+from watersmeet.site.result_files import ResultFormat
+from watersmeet.site.travel import Rows, Travel
+from watersmeet.state.groups import GroupSet
+from watersmeet.state.manifest import LIVE, RunFile, Slice
+from watersmeet.storage.base import Storage
+
+ROUND_LIMIT_BYTES = 256 << 20
+
+Pair = tuple[RunFile, Slice]
+
+
+@dataclass(frozen=True)
+class MergeOrder:
+    """Runs of an input to merge into one, as far as they hold some groups of a generation."""
+
+    source: InputSpec
+    runs: tuple[Pair, ...]
+    groups: GroupSet
+    generation: int = LIVE
+    reason: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """The size of the files."""
+        return sum(run.bytes for run, _ in self.runs)
+
+
+@dataclass(frozen=True)
+class CleaningOrder:
+    """Groups of an operator to clean, in this order, with all their slices; ``sizes`` are the bytes of the groups."""
+
+    operator: OperatorId
+    groups: tuple[int, ...]
+    sizes: tuple[int, ...]
+    slices: tuple[Pair, ...]
+    gather_bytes: int
+
+
+@dataclass(frozen=True)
+class SiteSlice:
+    """The part of the manifest that concerns one site at one level."""
+
+    live: Mapping[OperatorId, tuple[Pair, ...]]
+    merges: tuple[MergeOrder, ...] = ()
+    cleaning: CleaningOrder | None = None
+
+
+@dataclass(frozen=True)
+class LevelSpec:
+    """One level of the plan in one step, for all sites.
+
+    ``inputs`` are those of all levels, by tag; rows arrive in the slots of ``incoming``, or in parcels if ``packed``. A
+    level that ``only_stores`` closes what it is given as a generation of its own, and joins nothing. Arriving rows are
+    taken up in rounds of ``round_bytes``. With a ``files`` format, results are written here and not handed on.
+
+    In messages a site is told by its *key* (``site_keys``): any number the runner likes.
+    """
+
+    driver: str
+    epoch: EpochId
+    level: int
+    groups: int
+    storage: Storage
+    incoming: Layout
+    inputs: Mapping[int, InputSpec]
+    operators: tuple[OperatorSpec, ...]
+    outgoing: Travel
+    sites: Mapping[SiteId, SiteSlice]
+    site_keys: tuple[int, ...]
+    files: ResultFormat | None = None
+    crash: CrashPlan | None = None
+    forget_pairs: bool = False
+    only_stores: bool = False
+    is_limited: bool = False
+    round_bytes: int = ROUND_LIMIT_BYTES
+    packed: bool = False
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this level's output is the query's."""
+        return isinstance(self.outgoing, Rows)
+
+    @property
+    def sites_by_key(self) -> dict[int, SiteId]:
+        """The site of each key."""
+        return {key: SiteId(site) for site, key in enumerate(self.site_keys)}
+
+    def tag(self, operator: OperatorId, name: InputName) -> int:
+        """The number of an input."""
+        return next(tag for tag, each in self.inputs.items() if (each.operator, each.name) == (operator, name))

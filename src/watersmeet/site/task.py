@@ -1,0 +1,224 @@
+"""A site task: one level of the plan, at one site, in one step, as a function of the rows that arrive.
+
+1. Receive: sort the arriving rows of every input by hash, in rounds if they are many.
+2. Keep: write each input's rows as a new run. Rows for a higher level are only kept; a *pointer* to their run goes
+   up in their stead, so that a row crosses into Python once and is shuffled once.
+3. Produce: every operator of the level yields the results its new rows complete, as its kind knows how to.
+4. Clean: in a step of cleanup, no rows arrive, and the results are those missing of some groups.
+5. Merge: runs the driver chose become one, while Spark still reads the last results.
+6. Tell: write the effects. Without them, nothing the task did has happened.
+
+It never changes a file, and repeating it is harmless.
+"""
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from watersmeet.model.ids import RunId, SiteId
+from watersmeet.operators.join.probe import RunView, Side
+from watersmeet.operators.kinds import TaskOptions, task_of
+from watersmeet.operators.results import Results
+from watersmeet.operators.spec import InputSpec, OperatorSpec
+from watersmeet.site.cleaning import SiteCleanup
+from watersmeet.site.counts import Counts, packed
+from watersmeet.site.crash import executor_pid, reach
+from watersmeet.site.effects import Effects, write_effects
+from watersmeet.site.merging import merge
+from watersmeet.site.receive import Receiver, Round
+from watersmeet.site.spec import LevelSpec, SiteSlice
+from watersmeet.site.travel import pointers
+from watersmeet.state.changes import AddRun, MergeRuns
+from watersmeet.state.manifest import RunFile, Slice
+from watersmeet.state.rows import SortedRows, no_rows
+from watersmeet.state.runs import RunName, forget_runs, open_run, run_name, write_run
+
+if TYPE_CHECKING:
+    from watersmeet.site.result_writer import ResultWriter
+
+
+class SiteTask:
+    """One attempt at a level's work for one site."""
+
+    def __init__(self, spec: LevelSpec, site: SiteId) -> None:
+        self._spec, self._site = spec, site
+        self._changes: list[AddRun | MergeRuns] = []
+        self._counts = Counts(spec.groups)
+        self._options = TaskOptions(spec.groups, spec.forget_pairs)
+        self._earlier: dict[int, list[RunFile]] = {}
+        self._cleaned_results, self._cleaned_bytes = 0, 0
+        self._busy_s = 0.0
+        self.rounds = 0
+        self.effects_name = ""
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Consume the messages of this site and yield the level's output."""
+        for batch in batches:
+            yield from self.take(batch)
+        yield from self.end()
+
+    def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Consume some messages."""
+        return self._rounds(self._receiver.take(batch))
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """All rows have come: yield the rest, and tell what was done."""
+        yield from self._rounds(self._receiver.rest())
+        yield from self._timed(self._clean())
+        started = time.monotonic()
+        for order in self._slice.merges:
+            self._changes.append(merge(self._spec.storage, order, self._spec.groups, self._name(), self._live_paths))
+        self._busy_s += time.monotonic() - started
+        self._reach("before-effects")
+        self._tell()
+        self._reach("after-effects")
+
+    def _rounds(self, rounds: Iterable[Round]) -> Iterator[pa.RecordBatch]:
+        for arrived in rounds:
+            yield from self._timed(self._round(arrived))
+
+    def _round(self, arrived: Round) -> Iterator[pa.RecordBatch]:
+        self.rounds += 1
+        kept = {tag: self._keep(self._spec.inputs[tag], rows) for tag, rows in arrived.rows.items()}
+        self._reach("after-runs")
+        runs = kept | arrived.pointers
+        above = [(tag, run) for tag, run in runs.items() if self._is_above(tag)]
+        yield from pointers(self._spec.outgoing.schema, above, self._spec.site_keys[self._site])
+        here = {tag: run for tag, run in runs.items() if not self._is_above(tag)}
+        deltas = {tag: arrived.rows.get(tag) or open_run(self._spec.storage, run) for tag, run in here.items()}
+        for operator in () if self._spec.only_stores else self._spec.operators:
+            yield from self._produce(operator, deltas)
+        for tag, run in here.items():
+            self._earlier.setdefault(tag, []).append(run)
+
+    def _timed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Count the time it takes to make batches, not the time Spark takes to read them."""
+        while True:
+            started = time.monotonic()
+            batch = next(batches, None)
+            self._busy_s += time.monotonic() - started
+            if batch is None:
+                return
+            yield batch
+
+    def _forget_dead_runs(self) -> None:
+        """Let go of runs that no site of this level has any more, so that their disk space can be freed."""
+        operators = {operator.id for operator in self._spec.operators}
+        cleaning = {run.path for each in self._spec.sites.values() if each.cleaning for run, _ in each.cleaning.slices}
+        forget_runs(self._spec.storage, operators, self._live_paths | cleaning, self._spec.epoch)
+
+    @cached_property
+    def _live_paths(self) -> frozenset[str]:
+        sites = self._spec.sites.values()
+        return frozenset(run.path for each in sites for pairs in each.live.values() for run, _ in pairs)
+
+    @cached_property
+    def _slice(self) -> SiteSlice:
+        return self._spec.sites[self._site]
+
+    @cached_property
+    def _receiver(self) -> Receiver:
+        """The task begins with the first rows, or with their end."""
+        self._reach("task-start")
+        self._forget_dead_runs()
+        return Receiver(self._spec)
+
+    @cached_property
+    def _writer(self) -> "ResultWriter | None":
+        form = self._spec.files
+        if form is None or form.path is None:
+            return None
+        from watersmeet.site.result_writer import ResultWriter  # noqa: PLC0415 -- few queries need what it loads
+
+        return ResultWriter(form, self._spec.epoch, self._site)
+
+    def _is_above(self, tag: int) -> bool:
+        return self._spec.inputs[tag].level > self._spec.level
+
+    def _keep(self, source: InputSpec, rows: SortedRows) -> RunFile:
+        name = RunName(self._name(), source.operator, source.name, source.bounded)
+        run = write_run(self._spec.storage, name, rows, self._spec.groups)
+        self._changes.append(AddRun(run, closed=self._spec.only_stores))
+        self._counts.kept(source, rows)
+        return run
+
+    def _produce(self, operator: OperatorSpec, deltas: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
+        task = task_of(operator, self._options)
+        sides = [self._side(source, deltas.get(source.tag)) for source in operator.inputs]
+        for results in task.produce(sides):
+            yield from self._give(operator, results)
+            self._reach("mid-output")
+        self._counts.produced(operator, task.output)
+
+    def _clean(self) -> Iterator[pa.RecordBatch]:
+        order = self._slice.cleaning
+        operator = next((each for each in self._spec.operators if order and each.id == order.operator), None)
+        if order is None or operator is None:
+            return
+        task = task_of(operator, self._options)
+        cleanup = SiteCleanup(self._spec.storage, self._spec.groups, order, operator)
+        for results in cleanup.results(task):
+            yield from self._give(operator, results)
+            self._reach("mid-cleanup")
+        self._spec.storage.forget({run.path for run, _ in order.slices} - self._live_paths)
+        self._cleaned_results = self._counts.cleaned(operator, task.output)
+        self._cleaned_bytes = cleanup.read_bytes
+
+    def _give(self, operator: OperatorSpec, results: Results) -> Iterator[pa.RecordBatch]:
+        """Results go up to the next level or to Spark, or are written or dropped here."""
+        if self._spec.files is None:
+            yield self._spec.outgoing.send(operator, results, self._spec.site_keys)
+        elif self._writer is not None:
+            self._writer.write(operator, results)
+
+    def _side(self, source: InputSpec, delta: SortedRows | None) -> Side:
+        live = (pair for pair in self._slice.live[source.operator] if pair[0].input == source.name)
+        views = [self._view(run, part) for run, part in live]
+        views += [RunView(open_run(self._spec.storage, run)) for run in self._earlier.get(source.tag, [])]
+        return Side(tuple(views), no_rows(source.schema) if delta is None else delta)
+
+    def _view(self, run: RunFile, part: Slice) -> RunView:
+        rows = open_run(self._spec.storage, run, part.groups)
+        return RunView(rows, None if part.groups == run.groups else part.groups.mask(self._spec.groups))
+
+    def _name(self) -> RunId:
+        return RunId(run_name(self._spec.epoch, self._site, uuid.uuid4().hex[:12]))
+
+    def _tell(self) -> None:
+        effects = Effects(
+            level=self._spec.level,
+            site=self._site,
+            changes=tuple(self._changes),
+            rows_in=self._counts.rows_in,
+            rows_out=self._counts.rows_out,
+            busy_ms=self._busy_s * 1000,
+            host=socket.gethostname(),
+            executor=_executor(),
+            worker=os.getpid(),
+            files=self._files(),
+            local=packed(self._counts.local),
+            traced=packed(self._counts.traced),
+            inter_bytes=packed(self._counts.inter_bytes),
+            cleaned_results=self._cleaned_results,
+            cleaned_bytes=self._cleaned_bytes,
+        )
+        self.effects_name = write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
+        if self._spec.is_limited:  # Arrow would keep what it has freed for next time, on top of the budget
+            pa.default_memory_pool().release_unused()
+
+    def _files(self) -> tuple[str, ...]:
+        return self._writer.close() if self._spec.files is not None and self._writer is not None else ()
+
+    def _reach(self, point: str) -> None:
+        reach(self._spec.crash, point, self._spec.epoch)
+
+
+@lru_cache
+def _executor() -> int:
+    return executor_pid()

@@ -1,0 +1,169 @@
+"""How results leave a task: to the next level in slots or in parcels, or to the sink as rows.
+
+Between two levels, rows go from Python through Spark to Python. As rows of Spark's (`Slots`), each is taken out of its
+Arrow batch, projected, hashed, written to the exchange, read, and put into an Arrow batch again; with many intermediate
+results that is most of an epoch. A *parcel* is an Arrow batch of rows for one site, as bytes, with their hashes
+(`Parcels`). Spark only carries it. That takes the hash of the next key, which is computed here for whole numbers
+(`watersmeet.operators.hashing`), and no filter in between, which only Spark can evaluate.
+
+    #site  #tag           #body
+    2      parcel | 4     <hashes and columns of 9,000 rows>
+    0      parcel | 4     <...>
+    2      pointer | 1    {"id": ...}
+
+Which way is taken is chosen in one place, the topology of the plan (`watersmeet.driver.topology`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+
+from watersmeet.operators.hashing import xxhash64
+from watersmeet.operators.results import Results
+from watersmeet.operators.spec import InputSpec, OperatorSpec
+from watersmeet.site.layout import Layout, slot_name
+from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, tag_of
+from watersmeet.state.groups import group_of
+from watersmeet.state.manifest import RunFile
+from watersmeet.state.rows import take_rows
+from watersmeet.state.stored import to_json
+
+NOTHING = "#row"
+SITE_NUMBER = "uint16"
+HEAD = pa.schema({SITE: pa.int32(), TAG: pa.int32(), BODY: pa.binary()})
+
+
+class Travel(Protocol):
+    """Makes batches of results, all of one schema."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What the tasks yield."""
+
+    def send(self, operator: OperatorSpec, results: Results, site_keys: Sequence[int]) -> pa.RecordBatch:
+        """A batch of an operator's results."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """To the next level, a message for each row; Spark evaluates filters, hashes the next key and finds the site."""
+
+    layout: Layout
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The head of a message, and the slots."""
+        return pa.schema([*HEAD, *(pa.field(slot_name(n), kind) for n, kind in enumerate(self.layout.slots))])
+
+    def send(self, operator: OperatorSpec, results: Results, site_keys: Sequence[int]) -> pa.RecordBatch:
+        """A message for each row."""
+        del site_keys
+        tag, count, columns = operator.output_tag or 0, results.count, results.columns()
+        slots = {slot: columns[column.name] for column, slot in self.layout.columns[tag]}
+        arrays = [
+            pa.nulls(count, pa.int32()),
+            pa.array(np.full(count, tag_of(Kind.ROW, tag), dtype=np.int32)),
+            pa.nulls(count, pa.binary()),
+            *(slots.get(slot, pa.nulls(count, kind)) for slot, kind in enumerate(self.layout.slots)),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where an operator's results go: the input they are for, the columns of its key, and the site of each group.
+
+    ``sites`` are the bytes of an array of `SITE_NUMBER`.
+    """
+
+    source: InputSpec
+    keys: tuple[str, ...]
+    sites: bytes
+
+
+@dataclass(frozen=True)
+class Parcels:
+    """To the next level, a message for thousands of rows."""
+
+    routes: Mapping[int, Route]
+    groups: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The head of a message."""
+        return HEAD
+
+    def send(self, operator: OperatorSpec, results: Results, site_keys: Sequence[int]) -> pa.RecordBatch:
+        """A parcel for each site; rows with a null in their next key join nothing."""
+        route = self.routes[operator.output_tag or 0]
+        columns = results.columns()
+        keys, kept = [columns[name] for name in route.keys], [columns[name] for name in route.source.schema.names]
+        if any(key.null_count for key in keys):
+            whole = reduce(pc.and_, (key.is_valid() for key in keys))
+            keys, kept = [key.filter(whole) for key in keys], [column.filter(whole) for column in kept]
+        hashes = xxhash64(keys)
+        rows = pa.RecordBatch.from_arrays([pa.array(hashes.view(np.int64)), *kept], schema=_schema(route.source))
+        site_of_group = np.frombuffer(route.sites, dtype=SITE_NUMBER)
+        return _parcels(route.source.tag, rows, site_of_group[group_of(hashes, self.groups)], site_keys)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """To the sink: the joined row, a struct column per stream."""
+
+    schema: pa.Schema
+
+    def send(self, operator: OperatorSpec, results: Results, site_keys: Sequence[int]) -> pa.RecordBatch:
+        """The rows as they are."""
+        del operator, site_keys
+        if self.schema.names == [NOTHING]:
+            return pa.RecordBatch.from_arrays([pa.nulls(results.count, pa.bool_())], schema=self.schema)
+        columns = results.columns()
+        structs = [
+            pa.StructArray.from_arrays(
+                [columns[f"{field.name}.{child.name}"] for child in field.type], fields=list(field.type)
+            )
+            for field in self.schema
+        ]
+        return pa.RecordBatch.from_arrays(structs, schema=self.schema)
+
+
+def pointers(schema: pa.Schema, runs: Sequence[tuple[int, RunFile]], site_key: int) -> Iterator[pa.RecordBatch]:
+    """One batch that tells the level above which runs were written for its inputs."""
+    if runs:
+        columns = {name: pa.nulls(len(runs), schema.field(name).type) for name in schema.names}
+        columns[SITE] = pa.array([site_key] * len(runs), pa.int32())
+        columns[TAG] = pa.array([tag_of(Kind.POINTER, tag) for tag, _ in runs], pa.int32())
+        columns[BODY] = pa.array([to_json(run) for _, run in runs], pa.binary())
+        yield pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+
+
+def unpack(source: InputSpec, parcel: pa.Buffer) -> pa.RecordBatch:
+    """The rows of a parcel, their hashes first."""
+    return pa.ipc.read_record_batch(parcel, _schema(source))
+
+
+def _parcels(
+    tag: int, rows: pa.RecordBatch, sites: npt.NDArray[np.uint16], site_keys: Sequence[int]
+) -> pa.RecordBatch:
+    order = np.argsort(sites, kind="stable")
+    present, starts = np.unique(sites[order], return_index=True)
+    parts = np.split(order, starts[1:]) if len(order) else []
+    filled = [take_rows(rows, part).serialize().to_pybytes() for part in parts]
+    arrays = [
+        pa.array([site_keys[site] for site in present.tolist()], pa.int32()),
+        pa.array([tag_of(Kind.PARCEL, tag)] * len(filled), pa.int32()),
+        pa.array(filled, pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=HEAD)
+
+
+def _schema(source: InputSpec) -> pa.Schema:
+    return pa.schema([pa.field(HASH, pa.int64()), *source.schema])

@@ -1,0 +1,67 @@
+"""Numbers by partition group, as they are stored: packed, compressed, and unpacked only when they are looked at."""
+
+import base64
+import zlib
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Kind = Literal["<i8", "<u4", "<f4", "<f8"]
+CACHED = 1 << 12
+"""Vectors that are kept unpacked: two for each of the most runs a process maps (`watersmeet.state.runs`)."""
+
+
+class Vector:
+    """An array that never changes; ``text`` is its stored form, by which two are equal.
+
+    >>> Vector.of([3, 0, 7]).array.tolist()
+    [3, 0, 7]
+    >>> Vector(Vector.of([3, 0, 7]).text) == Vector.of([3, 0, 7])
+    True
+    """
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str = "") -> None:
+        self.text = text
+
+    @classmethod
+    def of(cls, values: npt.ArrayLike, kind: Kind = "<i8") -> "Vector":
+        """Pack some numbers."""
+        packed = zlib.compress(np.ascontiguousarray(values, dtype=kind).tobytes(), 1)
+        return cls(f"{kind}:{base64.b64encode(packed).decode()}")
+
+    @property
+    def array(self) -> npt.NDArray[np.generic]:
+        """The numbers; none where nothing was packed."""
+        return _unpacked(self.text)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vector) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Vector, (self.text,))
+
+    def __repr__(self) -> str:
+        return f"Vector.of({self.array.tolist()})"
+
+
+@lru_cache(maxsize=CACHED)
+def _unpacked(text: str) -> npt.NDArray[np.generic]:
+    kind, _, packed = text.partition(":")
+    if not packed:
+        return np.empty(0, dtype=np.int64)
+    found = np.frombuffer(zlib.decompress(base64.b64decode(packed)), dtype=kind)
+    found.setflags(write=False)
+    return found

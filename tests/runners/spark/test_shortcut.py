@@ -1,0 +1,140 @@
+"""The shortcut: which epochs take it, that it can be given up, and that it is the same to everyone else."""
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from tests.support.oracle import joined, multiset
+from tests.support.spark_runs import PATIENCE_S
+
+import watersmeet as wm
+from watersmeet.engine import shortcut, step
+from watersmeet.runners.spark.shortcut import Load, Shortcut
+from watersmeet.site.spec import MergeOrder
+
+EPOCHS, ROWS = 3, 40
+CONDITIONS = ("A.k = B.k", "B.t = C.t")
+
+
+def parts(name: str) -> list[pa.Table]:
+    other = [[f"{row % 7}" for row in range(ROWS)], [row % 5 for row in range(ROWS)]]
+    return [
+        pa.table(
+            {"k": range(ROWS), "t": other[1], "s": other[0], "id": [f"{name}{epoch}-{row}" for row in range(ROWS)]}
+        )
+        for epoch in range(EPOCHS)
+    ]
+
+
+STREAMS = {name: parts(name) for name in "ABC"}
+
+
+def tree(spark, on: str = "B.t = C.t", streams=STREAMS) -> wm.Relation:
+    flow = wm.Flow(spark)
+    a, b, c = (flow.stream(name, wm.testing.replay(spark, tables)) for name, tables in streams.items())
+    return a.join(b, on="A.k = B.k").join(c, on=on)
+
+
+def partitions_of_epochs(rows: wm.Relation) -> list[int]:
+    """How many tasks made each epoch's rows, first to last."""
+    seen: dict[int, int] = {}
+
+    def note(batch, epoch):
+        seen[epoch] = len(set(batch.selectExpr("spark_partition_id() AS p").toPandas().p))
+
+    query = rows.writeStream.foreachBatch(note).option("sites", 2).trigger(availableNow=True).start()
+    assert query.awaitTermination(PATIENCE_S)
+    return [count for _, count in sorted(seen.items())]
+
+
+@pytest.mark.spark
+def test_small_epochs_are_one_task_once_an_epoch_was_small(spark):
+    assert partitions_of_epochs(tree(spark)) == [2, 1, 1]
+
+
+@pytest.mark.spark
+def test_rows_that_only_spark_can_hash_go_the_long_way(spark):
+    assert partitions_of_epochs(tree(spark, on="B.s = C.s")) == [2, 2, 2]
+
+
+@pytest.mark.spark
+def test_it_can_be_switched_off(spark):
+    with wm.testing.thrown(shortcut=False):
+        assert partitions_of_epochs(tree(spark)) == [2, 2, 2]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("most", "repeated"), [(10**6, 0), (100, 1)])
+def test_a_first_epoch_may_give_it_up_without_a_trace(spark, tmp_path, monkeypatch, most, repeated):
+    again: list[object] = []
+    run = step.run_unread
+    monkeypatch.setattr(step, "run_unread", lambda rows: (again.append(rows), run(rows)))
+    monkeypatch.setattr(shortcut, "FIRST_ROWS", most)
+    rows = tree(spark).select("A.id AS a", "B.id AS b", "C.id AS c")
+    writer = rows.writeStream.format("parquet").option("path", str(tmp_path / "out")).option("sites", 2)
+    query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
+    assert query.awaitTermination(PATIENCE_S)
+    assert len(again) == repeated, "an epoch that was given up is run once more, and no other"
+    files = sorted((tmp_path / "out").iterdir())
+    assert all(file.name.startswith("epoch-") for file in files), "hidden files of an attempt that was given up"
+    got = multiset(ds.dataset([str(file) for file in files]).to_table(columns=["a", "b", "c"]))
+    assert got == joined(STREAMS, CONDITIONS, "A.id AS a, B.id AS b, C.id AS c")
+
+
+@pytest.mark.spark
+def test_a_sink_that_reads_a_part_of_the_rows_changes_nothing(spark):
+    kept: dict[int, int] = {}
+
+    def note(batch, epoch):
+        kept[epoch] = len(batch.limit(1).collect())
+
+    query = tree(spark).writeStream.foreachBatch(note).option("sites", 2).trigger(availableNow=True).start()
+    assert query.awaitTermination(PATIENCE_S)
+    made = [report["customMetrics"]["rowsOut"] for report in query.recentProgress]
+    assert sum(made) == joined(STREAMS, CONDITIONS, "A.id").total()
+
+
+@pytest.mark.spark
+def test_epochs_without_rows_take_it_too(spark):
+    full, none = parts("A")[0], parts("A")[0].slice(0, 0)
+    streams = {name: [full, none, full, none] for name in "ABC"}
+    got: list[pa.Table] = []
+    rows = tree(spark, streams=streams).select("A.id AS a", "B.id AS b", "C.id AS c")
+    writer = rows.writeStream.foreachBatch(lambda batch, _: got.append(batch.toArrow()))
+    assert writer.option("sites", 2).trigger(availableNow=True).start().awaitTermination(PATIENCE_S)
+    assert multiset(pa.concat_tables(got)) == joined(streams, CONDITIONS, "A.id AS a, B.id AS b, C.id AS c")
+
+
+@pytest.mark.parametrize(
+    ("load", "sites", "suits"),
+    [
+        (Load(1_000, 1_000, 30), 2, True),
+        (Load(450_000, 0, 900), 2, True),
+        (Load(450_000, 10_000_000, 900), 2, False),
+        (Load(1_000, 1_000, 30), 64, True),
+        (Load(450_000, 0, 900), 16, False),
+    ],
+)
+def test_the_more_cores_there_are_the_smaller_an_epoch_has_to_be(load, sites, suits):
+    assert load.suits_one_task(sites, levels=1) is suits
+
+
+class Level:
+    """As much of a level's specification as the decision looks at."""
+
+    def __init__(self, *, packed: bool = True, direct: object = None, merges: tuple[MergeOrder, ...] = ()) -> None:
+        self.packed, self.direct = packed, direct
+        self.sites = {site: type("Slice", (), {"merges": merges}) for site in range(2)}
+
+
+def test_of_a_first_epoch_only_one_that_can_be_repeated_tries():
+    assert not Shortcut().suits([Level()])
+    assert Shortcut().suits([Level(direct=object())])
+    assert not Shortcut(allowed=False).suits([Level(direct=object())])
+
+
+def test_large_merges_are_shared_by_the_sites():
+    run = type("Run", (), {"bytes": shortcut.MERGED_BYTES_MAX})
+    small, large = (MergeOrder("join1", "A", ((run, None),) * count, ()) for count in (0, 1))
+    decided = Shortcut(last=Load(10, 10, 1))
+    assert decided.suits([Level(merges=(small,))])
+    assert not decided.suits([Level(merges=(large,))])

@@ -1,0 +1,106 @@
+"""Rows between levels travel in parcels where their next key can be hashed here, in slots elsewhere."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.support.oracle import difference, joined
+from tests.support.spark_runs import run
+
+import watersmeet as wm
+from watersmeet.driver.task_specs import Assembly
+from watersmeet.site.layout import HASH, PARCEL, SITE
+from watersmeet.site.parcels import pack, unpack
+from watersmeet.site.spec import LevelSpec
+from watersmeet.driver.topology import Topology
+from watersmeet.model.plan import Plan
+from watersmeet.model.query import FilterNode, JoinNode, Node, Query, StreamNode
+from watersmeet.operators.hashing import xxhash64
+from watersmeet.planning import plan
+from watersmeet.state.groups import group_of
+from watersmeet.state.manifest import Manifest, OperatorState
+from watersmeet.storage.local import LocalStorage
+
+GROUPS, SITES = 8, 3
+ROUTING = tuple(group % SITES for group in range(GROUPS))
+WHOLE = {"k": pa.int64(), "m": pa.int32()}
+
+
+def chain(types: dict[str, pa.DataType], on: str = "B.m = C.m", where: str | None = None) -> Plan:
+    """A and B joined below, C above; B.m decides where results of the lower go."""
+    a, b, c = (StreamNode(name, pa.schema(types)) for name in "ABC")
+    lower: Node = JoinNode((a, b), "A.k = B.k")
+    lower = FilterNode(lower, where) if where else lower
+    return plan(Query(JoinNode((lower, c), on)))
+
+
+def lower_level(query: Plan, folder: object) -> LevelSpec:
+    states = {operator.id: OperatorState(ROUTING) for operator in query.operators}
+    manifest = Manifest("parcels", {}, GROUPS, SITES, states)
+    return Assembly(Topology(query), LocalStorage(str(folder)), "driver").levels(manifest, (70, 80, 90))[0]
+
+
+@pytest.mark.parametrize(
+    ("types", "on", "where", "packed"),
+    [
+        (WHOLE, "B.m = C.m", None, True),
+        (WHOLE, "B.m = C.m AND A.k = C.k", None, True),
+        ({"k": pa.int64(), "m": pa.string()}, "B.m = C.m", None, False),
+        (WHOLE, "B.m = C.k", None, False),
+        (WHOLE, "B.m = C.m", "A.m < B.m", False),
+    ],
+    ids=["whole numbers", "two of them", "strings", "a cast", "a filter in between"],
+)
+def test_parcels_are_for_plain_keys_of_whole_numbers_and_no_filter(types, on, where, packed):
+    assert Topology(chain(types, on, where)).packs(1) is packed
+
+
+def test_every_row_of_a_parcel_is_of_its_site_and_rows_without_a_key_stay_behind(tmp_path):
+    spec = lower_level(chain(WHOLE), tmp_path)
+    [route] = spec.routes.values()
+    source = spec.inputs[route.tag]
+    keys = pa.array([None if row % 7 == 0 else row for row in range(200)], pa.int32())
+    columns = {name: keys if name == "B.m" else pa.array(range(200), kind) for name, kind in _fields(source.schema)}
+    parcels = pack(spec, route, columns)
+    seen: list[int] = []
+    for site_key, parcel in zip(parcels.column(SITE).to_pylist(), parcels.column(PARCEL), strict=True):
+        rows = unpack(source, parcel.as_buffer())
+        hashes = rows.column(HASH).to_numpy().view(np.uint64)
+        assert hashes.tolist() == xxhash64([rows.column("B.m")]).tolist()
+        assert {spec.sites[ROUTING[group]].key for group in group_of(hashes, GROUPS)} == {site_key}
+        seen += rows.column("B.m").to_pylist()
+    assert sorted(seen) == [row for row in range(200) if row % 7]
+
+
+def test_nothing_to_send_is_no_parcel(tmp_path):
+    spec = lower_level(chain(WHOLE), tmp_path)
+    [route] = spec.routes.values()
+    columns = {name: pa.nulls(5, kind) for name, kind in _fields(spec.inputs[route.tag].schema)}
+    assert pack(spec, route, columns).num_rows == 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("large", ["false", "true"])
+def test_a_tree_on_spark_is_exact_with_nulls_and_whatever_the_session_makes_of_binaries(spark, large):
+    rng = np.random.default_rng(5)
+    tables = {name: [_table(rng) for _ in range(3)] for name in "ABC"}
+    before = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes")
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", large)
+    try:
+        flow = wm.Flow(spark)
+        a, b, c = (flow.stream(name, wm.testing.replay(spark, parts)) for name, parts in tables.items())
+        got = run(a.join(b, on="A.k = B.k").join(c, on="B.m = C.m"), sites=3, partitionGroups=7)
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", before)
+    expected = joined(tables, ["A.k = B.k", "B.m = C.m"])
+    assert got == expected, difference(got, expected)
+
+
+def _table(rng: np.random.Generator) -> pa.Table:
+    keys, values = rng.integers(0, 20, 40), rng.integers(0, 6, 40)
+    return pa.table(
+        {"k": keys, "m": pa.array([None if value == 0 else value for value in values.tolist()], pa.int32())}
+    )
+
+
+def _fields(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return [(field.name, field.type) for field in schema] + ([] if "B.m" in schema.names else [("B.m", pa.int32())])

@@ -1,0 +1,174 @@
+"""A query in this process: the shipped driver over the local runner, with DuckDB for expressions."""
+
+import hashlib
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+
+from tests.support.oracle import connection
+from watersmeet.adapt.cleaning.policy import missing_groups
+from watersmeet.adapt.policy import MemoryOptions, Moment
+from watersmeet.driver.checkpoint import Expectation, open_checkpoint
+from watersmeet.driver.loop import Loop
+from watersmeet.driver.start import DriverOptions, start_driver
+from watersmeet.model.ids import EpochId, SiteId
+from watersmeet.model.plan import Plan
+from watersmeet.operators.hashing import is_hashable
+from watersmeet.planning.trace import traced
+from watersmeet.runners.local import LocalOffsets, LocalRunner, Tables, hash_whole_numbers
+from watersmeet.state.changes import Reroute
+from watersmeet.state.groups import Hashes
+from watersmeet.state.manifest import Manifest
+from watersmeet.storage.local import LocalStorage
+
+FULL_HASH_BITS = 64
+_PLAIN = re.compile(r"`(\w+)`\.`(\w+)`")
+_names = (f"t{number}" for number in count())
+
+
+class Killed(BaseException):
+    """The driver is killed here."""
+
+
+@dataclass
+class InProcess:
+    """A query that can be killed and started again."""
+
+    plan: Plan
+    folder: str
+    groups: int = 16
+    sites: int = 2
+    hash_bits: int = FULL_HASH_BITS
+    retained: int = 2
+    round_bytes: int = 1 << 30
+    parcels: bool = True
+    options: MemoryOptions = field(default_factory=MemoryOptions)
+    slice_bytes: int | None = None
+    loop: Loop[Tables] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.plan = traced(self.plan)
+        self.offsets = LocalOffsets()
+        self.drivers = 0
+        self._start()
+
+    def _start(self) -> None:
+        self.drivers += 1
+        driver = f"driver{self.drivers}"
+        expected = Expectation("query", self.plan, self.groups, self.groups, self.sites)
+        checkpoint = open_checkpoint(self.folder, expected, self.offsets, driver, _undurable)
+        self.runner = LocalRunner(checkpoint.storage, evaluate, self._hashes)
+        parcels = self.parcels and self.hash_bits == FULL_HASH_BITS
+        options = DriverOptions(
+            driver, expected, self.options, self.retained, round_bytes=self.round_bytes, parcels=parcels
+        )
+        self.loop = start_driver(checkpoint, self.runner, options)
+        if self.slice_bytes is not None:
+            self.loop.stepper.coordinator.cleaning.slice_bytes = self.slice_bytes
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.loop.manifest
+
+    def epoch(self, tables: Tables, chance: random.Random | None = None) -> pa.Table:
+        """Join a batch; gives what the sink got, also from the cleanup that could not wait."""
+        return self._results(lambda: self.loop.batch(tables, self._next_batch()), chance)
+
+    def attempt(self, tables: Tables, chance: random.Random | None = None) -> pa.Table:
+        """Join a batch with a driver that is killed before the commit, and start another."""
+        return self._killed(lambda: self.loop.batch(tables, self._next_batch()), chance)
+
+    def clean(self, moment: Moment, chance: random.Random | None, level: int | None = None, closed_by=None) -> pa.Table:
+        """A step of cleanup."""
+        operators = () if level is None else tuple(o.id for o in self.manifest.plan.levels[level])
+        return self._results(lambda: self.loop.clean(moment, operators, closed_by), chance)
+
+    def attempt_cleaning(self, chance: random.Random | None) -> pa.Table:
+        """A step of cleanup with a driver that is killed before it can commit it."""
+        return self._killed(lambda: self.loop.clean("idle"), chance, passes=1)
+
+    @property
+    def is_missing(self) -> bool:
+        return missing_groups(self.manifest) > 0
+
+    def recover(self) -> None:
+        """Another driver goes on with the last version."""
+        self.loop.close()
+        self._start()
+
+    def reroute(self, routing: Sequence[int], sites: int) -> None:
+        """Move groups, committed with the next version."""
+        moved = tuple(SiteId(site % sites) for site in routing)
+        self.sites = sites
+        self.loop.stepper.adapt([Reroute({o.id: moved for o in self.plan.operators}, sites, "a test moves groups")])
+
+    def _next_batch(self) -> int:
+        self.offsets.last = max(self.offsets.last, self.manifest.batch + 1)
+        return self.manifest.batch + 1
+
+    def _results(self, do: Callable[[], object], chance: random.Random | None) -> pa.Table:
+        self.runner.chance, self.runner.results = chance, {}
+        do()
+        return _together(self.runner.results, self.manifest)
+
+    def _killed(self, do: Callable[[], object], chance: random.Random | None, passes: int = 0) -> pa.Table:
+        """Kill the driver the first time it is about to commit, or after it has passed so many commits."""
+        passed = 0
+
+        def reach(point: str, _: int) -> None:
+            nonlocal passed
+            if point == "before-commit":
+                passed += 1
+                if passed > passes:
+                    raise Killed
+
+        self.loop.stepper.reach = reach
+        self.runner.chance, self.runner.results = chance, {}
+        try:
+            do()
+        except Killed:
+            pass
+        results = _together(self.runner.results, self.manifest)
+        self.recover()
+        return results
+
+    def _hashes(self, keys: Sequence[pa.Array], types: Sequence[pa.DataType]) -> Hashes:
+        """Spark's hashes where site tasks compute them, too; any other will do elsewhere."""
+        if self.parcels and self.hash_bits == FULL_HASH_BITS and all(map(is_hashable, types)):
+            return hash_whole_numbers(keys, types)
+        rows = zip(*map(pa.Array.to_pylist, keys), strict=True)
+        return np.array([_hash(key, self.hash_bits) for key in rows], np.uint64)
+
+
+def _undurable(storage: LocalStorage) -> LocalStorage:
+    return LocalStorage(storage.root, durable=False)
+
+
+def _together(results: Mapping[EpochId, pa.Table], manifest: Manifest) -> pa.Table:
+    from watersmeet.driver.topology import Topology  # noqa: PLC0415
+
+    return pa.concat_tables([Topology(manifest.plan).row_schema().empty_table(), *results.values()])
+
+
+def _hash(key: tuple[object, ...], bits: int) -> int:
+    full = int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest())
+    return full >> (64 - bits) << (64 - bits)
+
+
+def evaluate(rows: pa.Table, sql: str) -> pa.Array:
+    """An expression over struct columns."""
+    plain = _PLAIN.fullmatch(sql)
+    if plain:
+        column = rows.column(plain[1]).combine_chunks()
+        return pa.array([], column.type.field(plain[2]).type) if not len(column) else column.field(plain[2])
+    name = next(_names)
+    connection().register(name, rows)
+    text = sql.replace("`", '"').replace("STRING", "VARCHAR")
+    result = connection().sql(f"SELECT {text} AS x FROM {name}").to_arrow_table().column("x").combine_chunks()
+    connection().unregister(name)
+    return result
