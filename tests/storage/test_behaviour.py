@@ -46,7 +46,8 @@ def test_a_deleted_object_can_be_created_new(storage):
     assert storage.read("x") == b"second"
 
 
-def test_of_many_threads_that_create_an_object_new_one_wins(storage):
+def test_of_many_threads_that_create_an_object_new_one_wins(exclusive_storage):
+    storage = exclusive_storage
     for number in range(20):
         with ThreadPoolExecutor(8) as pool:
             won = list(pool.map(lambda me, path=f"m/{number}": storage.create_new(path, b"%d" % me), range(8)))

@@ -6,7 +6,8 @@ there (the commit), read, list, delete, and show an object as a local file that 
 Invariants, the same for every back end (one behaviour suite holds them all to it):
 
 1. A path is relative, POSIX, below the storage's root; no part of it starts with a dot (``check_path``).
-2. What ``list`` shows is whole: an object appears with all its bytes or not at all, as far as the back end can.
+2. What ``list`` shows is whole: an object appears with all its bytes or not at all. On every back end that holds for
+   ``create_new``; for ``create`` where the back end puts or renames whole objects.
 3. ``create_new`` has one winner: of any number of writers of one path exactly one gets True. False says that *an*
    object is there; after an answer that was lost on the way it may be one's own, so a writer that needs to know
    reads it back and compares.

@@ -12,7 +12,6 @@ library keeps are dropped before every question, as other processes write too.
 """
 
 import logging
-import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,8 +26,9 @@ from fsspec import AbstractFileSystem
 
 from watersmeet.storage.base import Data, Paths, check_folder, check_path, is_hidden, is_temporary
 from watersmeet.storage.copies import Copies
-from watersmeet.storage.exclusive import Exclusion, exclusion, protocols, put_new
+from watersmeet.storage.exclusive import Exclusion, exclusion, leaves_twins, put_new, renames
 from watersmeet.storage.failures import reported
+from watersmeet.storage.twins import finished_size, read_finished, to_sweep, twin_name, unfinished
 
 SCHEMES: Mapping[str, str] = {
     "s3a": "s3",
@@ -40,7 +40,6 @@ SCHEMES: Mapping[str, str] = {
 }
 """Spark's names of file systems, and fsspec's, where they differ."""
 
-_RENAMING = frozenset({"file", "local", "hdfs", "arrow_hdfs", "webhdfs", "sftp", "ssh", "smb", "ftp"})
 _log = logging.getLogger(__name__)
 
 
@@ -63,7 +62,7 @@ class FsspecStorage:
     def create(self, path: str, data: Data) -> None:
         """Put the object, then keep a copy of it on this host."""
         with reported("write", self._named(path)):
-            if self._renames:
+            if renames(self._fs):
                 self._put_renamed(path, bytes(data))
             else:
                 self._fs.pipe_file(self._full(path), bytes(data))
@@ -74,16 +73,20 @@ class FsspecStorage:
         with reported("write", self._named(path)):
             _warn_once(self.url, exclusion(self._fs))
             self._make_folder(self._full(path))
-            return put_new(self._fs, self._full(path), self._temporary(path), bytes(data))
+            return put_new(self._fs, self._full(path), bytes(data))
 
     def read(self, path: str) -> bytes:
         """Fetch the whole object; nothing is kept."""
         with reported("read", self._named(path), passing=(FileNotFoundError,)):
+            if leaves_twins(self._fs):
+                return read_finished(self._fs, self._full(path))
             return bytes(self._fs.cat_file(self._full(path)))
 
     def size(self, path: str) -> int | None:
         """Ask for the object's size."""
         with reported("look at", self._named(path)), suppress(FileNotFoundError, NotADirectoryError):
+            if leaves_twins(self._fs):
+                return finished_size(self._fs, self._full(path))
             info = self._fresh_fs.info(self._full(path))
             return int(info["size"]) if info["type"] == "file" else None
         return None
@@ -93,7 +96,9 @@ class FsspecStorage:
         below = check_folder(folder)
         with reported("list", f"{self.url}/{below}"), suppress(FileNotFoundError):
             top = f"{self._root}/{below}".rstrip("/")
-            files = (str(file).removeprefix(self._root).lstrip("/") for file in self._fresh_fs.find(top))
+            found = [str(file) for file in self._fresh_fs.find(top)]
+            torn = self._unfinished(found)
+            files = (file.removeprefix(self._root).lstrip("/") for file in found if file not in torn)
             return sorted(file for file in files if not is_hidden(file))
         return []
 
@@ -120,15 +125,15 @@ class FsspecStorage:
         self._copies.drop(paths)
 
     def sweep(self, older_than_s: float) -> None:
-        """Remove unfinished copies on this host, and temporary files, which Spark writes even where we have none."""
+        """Remove what was never finished: copies here, objects, and temporary files, which Spark writes in any case."""
         self._copies.sweep(older_than_s)
         limit = datetime.now(UTC) - timedelta(seconds=older_than_s)
         with reported("sweep", self.url):
-            files = (str(file) for file in self._fresh_fs.find(self._root))
+            files = [str(file) for file in self._fresh_fs.find(self._root)]
             left = [file for file in files if is_temporary(file)]
             if older_than_s > 0:  # 0 is all of them, whatever the clock of another machine says
                 left = [file for file in left if self._untouched_since(limit, file)]
-            self._delete_each(left)
+            self._delete_each(to_sweep(self._unfinished(files), left))
 
     @property
     def exclusion(self) -> Exclusion:
@@ -136,7 +141,7 @@ class FsspecStorage:
         return exclusion(self._fs)
 
     def _put_renamed(self, path: str, data: bytes) -> None:
-        target, temporary = self._full(path), self._temporary(path)
+        target, temporary = self._full(path), twin_name(self._full(path))
         self._make_folder(target)
         try:
             self._fs.pipe_file(temporary, data)
@@ -148,11 +153,14 @@ class FsspecStorage:
 
     def _make_folder(self, target: str) -> None:
         """Object stores have no folders, and would take the request as one for a bucket."""
-        if self._renames:
+        if renames(self._fs):
             self._fs.makedirs(target.rpartition("/")[0], exist_ok=True)
 
+    def _unfinished(self, files: Paths) -> dict[str, Paths]:
+        return unfinished(self._fs, files) if leaves_twins(self._fs) else {}
+
     def _untouched_since(self, limit: datetime, file: str) -> bool:
-        with suppress(FileNotFoundError):  # its writer has just finished
+        with suppress(FileNotFoundError, NotImplementedError):  # its writer has just finished, or nobody tells its age
             return bool(self._fs.modified(file) <= limit)
         return False
 
@@ -167,10 +175,6 @@ class FsspecStorage:
     def _full(self, path: str) -> str:
         return f"{self._root}/{path}"
 
-    def _temporary(self, path: str) -> str:
-        folder, _, name = self._full(path).rpartition("/")
-        return f"{folder}/.{name}-{uuid.uuid4().hex}.tmp"
-
     @property
     def _fs(self) -> AbstractFileSystem:
         return _open(self.url, self.options)[0]
@@ -183,10 +187,6 @@ class FsspecStorage:
     @property
     def _root(self) -> str:
         return _open(self.url, self.options)[1].rstrip("/")
-
-    @property
-    def _renames(self) -> bool:
-        return bool(_RENAMING & protocols(self._fs))
 
     @property
     def _copies(self) -> Copies:
