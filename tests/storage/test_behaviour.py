@@ -119,6 +119,19 @@ def test_a_forgotten_object_is_still_there(storage):
     assert storage.read("x") == storage.local("x").read_bytes() == b"x"
 
 
+def test_only_remote_storage_has_copies_and_all_of_them_can_be_forgotten(storage):
+    for path in ("runs/a/1.arrow", "runs/b/1.arrow", "effects/1.json"):
+        storage.create(path, b"x")
+    for path in storage.list("effects"):
+        storage.local(path)
+    is_local = storage.local("runs/a/1.arrow").is_relative_to(storage.url.partition("://")[2])
+    assert storage.copied("runs/a") == ([] if is_local else ["runs/a/1.arrow"])
+    assert storage.copied("") == ([] if is_local else storage.list(""))
+    storage.forget(storage.copied(""))
+    assert storage.copied("") == storage.copied("none") == []
+    assert len(storage.list("")) == 3
+
+
 def test_a_local_file_does_not_move(storage):
     storage.create("runs/x", b"x")
     assert storage.local("runs/x") == storage.local("runs/x")

@@ -28,9 +28,9 @@ def fail(*_: object, **__: object) -> None:
 
 
 def test_the_writers_host_needs_no_download(storage, monkeypatch):
-    storage.create("runs/x", b"content")
+    storage.create("runs/x.arrow", b"content")
     monkeypatch.setattr(MemoryFileSystem, "get_file", fail)
-    assert storage.local("runs/x").read_bytes() == b"content"
+    assert storage.local("runs/x.arrow").read_bytes() == b"content"
 
 
 def test_another_host_downloads_once(storage, tmp_path, monkeypatch):

@@ -143,6 +143,7 @@ class StreamWriter:
             sink=FormatSink("noop", {}) if direct else sink,
             direct=direct,
             location=self._location(options),
+            copies=options.copy_location,
             expected=expected,
             retained_versions=options.retained_versions,
             trigger=self._trigger,

@@ -22,7 +22,7 @@ from watersmeet.model.errors import (
 from watersmeet.model.ids import OperatorId
 from watersmeet.planning.describe import difference
 from watersmeet.state.manifest import Manifest, OperatorState
-from watersmeet.state.runs import verify_run
+from watersmeet.state.runs import forget_runs, verify_run
 from watersmeet.state.versions import VersionStore
 from watersmeet.storage.base import Storage
 from watersmeet.storage.local import LocalStorage
@@ -78,11 +78,15 @@ class Expectation:
 
 
 def open_checkpoint(
-    location: str, expected: Expectation, wrap: Callable[[Storage], Storage] = lambda storage: storage
+    location: str,
+    expected: Expectation,
+    wrap: Callable[[Storage], Storage] = lambda storage: storage,
+    *,
+    copies: str | None = None,
 ) -> Checkpoint:
     """Check a checkpoint, take it over, and give its last manifest; a new one is made where there is none."""
     location = location.rstrip("/")
-    storage = state_storage(location)
+    storage = state_storage(location, copies=copies)
     store = VersionStore(wrap(storage))
     manifest = store.latest()
     if manifest is None:
@@ -107,9 +111,9 @@ def open_checkpoint(
     return Checkpoint(location, store, latest, lock)
 
 
-def state_storage(location: str) -> Storage:
-    """The storage of a checkpoint's state."""
-    return open_storage(f"{location.rstrip('/')}/state")
+def state_storage(location: str, *, copies: str | None = None) -> Storage:
+    """The storage of a checkpoint's state; ``copies`` is where hosts keep copies of it, if it is remote."""
+    return open_storage(f"{location.rstrip('/')}/state", cache=copies)
 
 
 def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
@@ -128,7 +132,8 @@ def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
     with ThreadPoolExecutor(VERIFY_THREADS) as pool:
         _consume(pool.map(lambda run: verify_run(storage, run), manifest.runs.values()))
     live = {part.run for state in manifest.operators.values() for part in state.slices if part.tier == "memory"}
-    storage.forget([run.path for run in manifest.runs.values() if run.id not in live])
+    paths = {run.path for run in manifest.runs.values() if run.id in live}
+    forget_runs(storage, manifest.operators, paths, manifest.version)
 
 
 def _check_offsets(location: str, manifest: Manifest) -> None:

@@ -60,6 +60,7 @@ class Start:
     name: str | None = None
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     cleans_when_idle: bool = True
+    copies: str | None = None
 
     @property
     def ends_by_itself(self) -> bool:
@@ -174,7 +175,7 @@ def start_run(start: Start) -> Run:
     workers = start_workers(start.session, start.expected.sites)
     union = tagged_union(start.topology, start.frames)
     check_workers(start.session, workers)
-    checkpoint = open_checkpoint(start.location, start.expected, switches().wrap)
+    checkpoint = open_checkpoint(start.location, start.expected, switches().wrap, copies=start.copies)
     try:
         loop = _loop(start, checkpoint)
         writer = union.writeStream.foreachBatch(loop).trigger(**start.trigger)

@@ -28,6 +28,8 @@ HASH = "#hash"
 FOLDER = "runs"
 MAPPED_LIMIT = 4096
 CHECK_BYTES = 1 << 20
+COPY_TRIES = 5
+"""Another task on this host may drop a copy just before it is mapped: every task does so once, as it begins."""
 
 
 @dataclass
@@ -70,12 +72,16 @@ def open_run(storage: Storage, run: RunFile, groups: Ranges | None = None) -> So
 
 
 def forget_runs(storage: Storage, operators: Collection[str], live: Collection[str], epoch: int) -> None:
-    """Unmap the runs of some operators that are not live and were written before an epoch; drop copies of them."""
+    """Let go of the runs of some operators that are not live and were written before an epoch.
+
+    This process unmaps them, and this host has no copies of them any more, whichever process left them.
+    """
+    copied = [path for operator in operators for path in storage.copied(f"{FOLDER}/{operator}")]
     with _changing:
-        mine = [path for url, path in _mapped if url == storage.url and path.split("/")[1] in operators]
-        dead = [path for path in mine if path not in live and epoch_of(path) < epoch]
+        mapped = [path for url, path in _mapped if url == storage.url and path.split("/")[1] in operators]
+        dead = [path for path in {*mapped, *copied} if path not in live and epoch_of(path) < epoch]
         for path in dead:
-            del _mapped[storage.url, path]
+            _mapped.pop((storage.url, path), None)
             _checked.pop((storage.url, path), None)
     storage.forget(dead)
 
@@ -96,15 +102,15 @@ def verify_run(storage: Storage, run: RunFile) -> None:
     _check_content(storage, run)
 
 
-def _map(storage: Storage, run: RunFile, *, again: bool = True) -> SortedRows:
+def _map(storage: Storage, run: RunFile, tries: int = COPY_TRIES) -> SortedRows:
     name = (storage.url, run.path)
     try:
         if name not in _checked:
             _check_content(storage, run)
         buffer = pa.memory_map(str(storage.local(run.path))).read_buffer()
     except FileNotFoundError as error:
-        if again:  # another task on this host may just have dropped its copy
-            return _map(storage, run, again=False)
+        if tries > 1:
+            return _map(storage, run, tries - 1)
         raise _corrupt(storage, run, "it is missing") from error
     batch = pa.ipc.open_file(buffer).get_batch(0)
     hashes = batch.column(0).to_numpy()

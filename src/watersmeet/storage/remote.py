@@ -4,7 +4,7 @@
 |---|---|
 | ``create`` | object stores put whole objects; file systems get a temporary file, renamed |
 | ``create_new`` | see ``exclusive``: the table says what holds for which file system |
-| ``local`` | a copy on this host, downloaded once, or left here by ``create``; see ``copies`` |
+| ``local`` | a copy on this host, downloaded once, or left here by ``create`` of what is mapped; see ``copies`` |
 
 Credentials are found where fsspec looks: the provider's own environment and files, fsspec's configuration, or
 ``options``. A file system is opened where it is used and never travels; fsspec keeps one per process. Listings that a
@@ -24,7 +24,7 @@ from typing import Any
 import fsspec
 from fsspec import AbstractFileSystem
 
-from watersmeet.storage.base import Data, Paths, check_folder, check_path, is_hidden, is_temporary
+from watersmeet.storage.base import Data, Paths, check_folder, check_path, is_hidden, is_mapped, is_temporary
 from watersmeet.storage.copies import Copies
 from watersmeet.storage.exclusive import Exclusion, exclusion, leaves_twins, put_new, renames
 from watersmeet.storage.failures import reported
@@ -60,13 +60,16 @@ class FsspecStorage:
     options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 
     def create(self, path: str, data: Data) -> None:
-        """Put the object, then keep a copy of it on this host."""
+        """Put the object, and keep a copy of it on this host if it is going to be mapped."""
         with reported("write", self._named(path)):
             if renames(self._fs):
                 self._put_renamed(path, bytes(data))
             else:
                 self._fs.pipe_file(self._full(path), bytes(data))
-        self._copies.put(path, data)
+        if is_mapped(path):
+            self._copies.put(path, data)
+        else:
+            self._copies.drop([path])  # of what was there before
 
     def create_new(self, path: str, data: Data) -> bool:
         """Put the object unless there is one, as far as the file system can tell."""
@@ -120,13 +123,18 @@ class FsspecStorage:
         """Give this host's copy, downloaded if there is none."""
         return self._copies.local(path, self.size, lambda file: self._fs.get_file(self._full(path), file))
 
+    def copied(self, folder: str) -> Paths:
+        """Look into this host's folder of copies."""
+        with reported("list the copies of", self.url):
+            return self._copies.names(check_folder(folder))
+
     def forget(self, paths: Iterable[str]) -> None:
         """Remove this host's copies."""
         self._copies.drop(paths)
 
     def sweep(self, older_than_s: float) -> None:
-        """Remove what was never finished: copies here, objects, and temporary files, which Spark writes in any case."""
-        self._copies.sweep(older_than_s)
+        """Remove what was never finished, copies of no use, and temporary files, which Spark writes in any case."""
+        self._copies.sweep(older_than_s, self._is_gone)
         limit = datetime.now(UTC) - timedelta(seconds=older_than_s)
         with reported("sweep", self.url):
             files = [str(file) for file in self._fresh_fs.find(self._root)]
@@ -155,6 +163,20 @@ class FsspecStorage:
         """Object stores have no folders, and would take the request as one for a bucket."""
         if renames(self._fs):
             self._fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+
+    def _is_gone(self, url: str) -> bool:
+        """Whether there is nothing at another place of the same file system; what cannot be told is not gone."""
+        if url.partition(":")[0] != self.url.partition(":")[0]:
+            return False
+        try:
+            fs, root = _open(url, self.options)
+            fs.invalidate_cache()
+            fs.info(root)
+        except FileNotFoundError:
+            return True
+        except Exception:  # noqa: BLE001 - of any library; the copies then wait for their time
+            return False
+        return False
 
     def _unfinished(self, files: Paths) -> dict[str, Paths]:
         return unfinished(self._fs, files) if leaves_twins(self._fs) else {}
