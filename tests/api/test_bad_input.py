@@ -107,6 +107,8 @@ def test_windows_are_refused_until_they_are_kept(spark, flow):
         ({"partitionGroups": 0}, "300"),
         ({"sites": "two"}, "4"),
         ({"retainedVersions": -1}, "10"),
+        ({"copyLocation": "ssd"}, "/mnt/ssd"),
+        ({"copyLocation": "s3://bucket/copies"}, "absolute path"),
     ],
 )
 def test_a_wrong_option_is_refused(flow, streams, options, message):

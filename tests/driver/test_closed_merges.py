@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 from tests.support.miniature import Miniature
+from watersmeet.driver.memory import MemoryOptions
 
 from watersmeet.adapt import merging
 from watersmeet.adapt.merging import CLOSED_FAN_IN, FAN_IN
-from watersmeet.driver.memory import MemoryOptions
 from watersmeet.model.query import JoinNode, Query, StreamNode
 from watersmeet.planning import plan
 from watersmeet.state.manifest import LIVE

@@ -6,7 +6,6 @@ import pytest
 
 from watersmeet.adapt.spilling import STRATEGIES
 from watersmeet.api.options import parse
-from watersmeet.runners.spark.split import group_of, hash_of
 from watersmeet.lab.reproduce.experiment import Runs
 from watersmeet.lab.reproduce.experiments import EXPERIMENTS
 from watersmeet.lab.reproduce.experiments.pushing import BY_THIRDS
@@ -20,6 +19,7 @@ from watersmeet.lab.reproduce.run import choose, reproduce
 from watersmeet.lab.reproduce.setting import Size
 from watersmeet.lab.reproduce.strategies import REVERSE, lab_strategies
 from watersmeet.model.errors import OptionError
+from watersmeet.runners.spark.split import group_of, hash_of
 
 SMALL = Size(epochs=4, rows=600, tuple_range=1_200, groups=30)
 PAPERS = ("spill-16", "spill-17", "spill-18", "spill-19", "spill-20", "spill-cleanup")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from watersmeet.operators import join as joins
 from watersmeet.operators import probe as probes
 from watersmeet.operators.join.generations import Piece, parts
-from watersmeet.operators.join.task import Join
 from watersmeet.operators.join.probe import RunView, Side
+from watersmeet.operators.join.task import Join
 from watersmeet.operators.join.trace import groups_in, with_groups
 from watersmeet.state.rows import SortedRows, merge_rows, sort_rows
 

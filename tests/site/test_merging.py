@@ -3,14 +3,14 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-
 from watersmeet.driver.merges import closed_merges
+from watersmeet.state.ledger import Ledger
+
+from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.site.merging import merge
 from watersmeet.site.spec import InputSpec, MergeOrder, OperatorSpec
-from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.state import runs
 from watersmeet.state.groups import group_of
-from watersmeet.state.ledger import Ledger
 from watersmeet.state.manifest import LIVE, Manifest, OperatorState, Slice
 from watersmeet.state.rows import sort_rows
 from watersmeet.storage.local import LocalStorage

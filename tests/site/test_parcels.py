@@ -5,17 +5,17 @@ import pyarrow as pa
 import pytest
 from tests.support.oracle import difference, joined
 from tests.support.spark_runs import run
+from watersmeet.site.parcels import pack, unpack
 
 import watersmeet as wm
 from watersmeet.driver.task_specs import Assembly
-from watersmeet.site.layout import HASH, PARCEL, SITE
-from watersmeet.site.parcels import pack, unpack
-from watersmeet.site.spec import LevelSpec
 from watersmeet.driver.topology import Topology
 from watersmeet.model.plan import Plan
 from watersmeet.model.query import FilterNode, JoinNode, Node, Query, StreamNode
 from watersmeet.operators.hashing import xxhash64
 from watersmeet.planning import plan
+from watersmeet.site.layout import HASH, PARCEL, SITE
+from watersmeet.site.spec import LevelSpec
 from watersmeet.state.groups import group_of
 from watersmeet.state.manifest import Manifest, OperatorState
 from watersmeet.storage.local import LocalStorage

@@ -6,12 +6,12 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from watersmeet.engine import direct_files
+from watersmeet.site.file_writer import DirectWriter, publish
 
 import watersmeet as wm
-from watersmeet.engine import direct_files
-from watersmeet.site.result_files import Direct
-from watersmeet.site.file_writer import DirectWriter, publish
 from watersmeet.model.ids import EpochId, SiteId
+from watersmeet.site.result_files import Direct
 
 ROWS = pa.table(
     {

@@ -46,7 +46,8 @@ def test_a_deleted_object_can_be_created_new(storage):
     assert storage.read("x") == b"second"
 
 
-def test_of_many_threads_that_create_an_object_new_one_wins(storage):
+def test_of_many_threads_that_create_an_object_new_one_wins(exclusive_storage):
+    storage = exclusive_storage
     for number in range(20):
         with ThreadPoolExecutor(8) as pool:
             won = list(pool.map(lambda me, path=f"m/{number}": storage.create_new(path, b"%d" % me), range(8)))
@@ -116,6 +117,19 @@ def test_a_forgotten_object_is_still_there(storage):
     storage.local("x")
     storage.forget(["x", "none"])
     assert storage.read("x") == storage.local("x").read_bytes() == b"x"
+
+
+def test_only_remote_storage_has_copies_and_all_of_them_can_be_forgotten(storage):
+    for path in ("runs/a/1.arrow", "runs/b/1.arrow", "effects/1.json"):
+        storage.create(path, b"x")
+    for path in storage.list("effects"):
+        storage.local(path)
+    is_local = storage.local("runs/a/1.arrow").is_relative_to(storage.url.partition("://")[2])
+    assert storage.copied("runs/a") == ([] if is_local else ["runs/a/1.arrow"])
+    assert storage.copied("") == ([] if is_local else storage.list(""))
+    storage.forget(storage.copied(""))
+    assert storage.copied("") == storage.copied("none") == []
+    assert len(storage.list("")) == 3
 
 
 def test_a_local_file_does_not_move(storage):

@@ -2,25 +2,17 @@
 
 import os
 import subprocess
-import sys
 import time
 import uuid
 from pathlib import Path
 
 import pytest
+from tests.support.processes import start
 
 from watersmeet.model.errors import StorageError, StorageFullError
 from watersmeet.storage.failures import reported
 from watersmeet.storage.local import LocalStorage
 from watersmeet.storage.remote import FsspecStorage
-
-
-def start(script: str, *arguments: object) -> subprocess.Popen[str]:
-    """Run Python in a process of its own that finds the package where we found it."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-
 
 RACE = """
 import pathlib, sys, time

@@ -28,9 +28,9 @@ def fail(*_: object, **__: object) -> None:
 
 
 def test_the_writers_host_needs_no_download(storage, monkeypatch):
-    storage.create("runs/x", b"content")
+    storage.create("runs/x.arrow", b"content")
     monkeypatch.setattr(MemoryFileSystem, "get_file", fail)
-    assert storage.local("runs/x").read_bytes() == b"content"
+    assert storage.local("runs/x.arrow").read_bytes() == b"content"
 
 
 def test_another_host_downloads_once(storage, tmp_path, monkeypatch):
@@ -180,19 +180,19 @@ def test_the_promise_is_as_strong_as_the_file_system(fs, promise):
 
 @pytest.mark.parametrize("kind", [Service, Old, Modeless])
 def test_no_way_of_creating_overwrites_what_is_there(kind):
-    assert put_new(kind(), "/b/x", "/b/.x.tmp", b"first") is True
-    assert put_new(kind(), "/b/x", "/b/.x.tmp", b"second") is False
+    assert put_new(kind(), "/b/x", b"first") is True
+    assert put_new(kind(), "/b/x", b"second") is False
     assert kind().cat_file("/b/x") == b"first"
 
 
 def test_a_refused_condition_deep_in_an_error_is_a_lost_race():
-    assert put_new(Refusing(), "/b/x", "/b/.x.tmp", b"x") is False
+    assert put_new(Refusing(), "/b/x", b"x") is False
 
 
 def test_any_other_error_of_a_conditional_put_is_raised(monkeypatch):
     monkeypatch.setattr(Refusal, "response", {"Error": {"Code": "SlowDown"}})
     with pytest.raises(OSError, match="precondition"):
-        put_new(Refusing(), "/b/x", "/b/.x.tmp", b"x")
+        put_new(Refusing(), "/b/x", b"x")
 
 
 def test_a_file_system_without_exclusive_create_is_warned_of_once(caplog, tmp_path):

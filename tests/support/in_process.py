@@ -4,6 +4,7 @@ import hashlib
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -129,10 +130,8 @@ class InProcess:
 
         self.loop.stepper.reach = reach
         self.runner.chance, self.runner.results = chance, {}
-        try:
+        with suppress(Killed):
             do()
-        except Killed:
-            pass
         results = _together(self.runner.results, self.manifest)
         self.recover()
         return results

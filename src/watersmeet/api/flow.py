@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet.api.relation import Relation, join_relations
+from watersmeet.model.errors import DuplicateNameError, NotStreamingError, QueryError, UnsupportedError
+from watersmeet.model.query import StreamNode
 from watersmeet.runners.spark.determinism import refuse_changing_columns
 from watersmeet.runners.spark.session import is_case_sensitive
 from watersmeet.runners.spark.types import arrow_schema
-from watersmeet.model.errors import DuplicateNameError, NotStreamingError, QueryError, UnsupportedError
-from watersmeet.model.query import StreamNode
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

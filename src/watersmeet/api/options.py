@@ -49,6 +49,7 @@ class Options(msgspec.Struct, frozen=True):
     """What a query is run with. Sizes are in bytes."""
 
     checkpoint_location: str | None = None
+    copy_location: str | None = None
     memory_budget_bytes: int | None = None
     spill_strategy: str = DEFAULT_STRATEGY
     spill_fraction: float = 0.3
@@ -149,6 +150,13 @@ def _location(name: str, value: object) -> str:
     return text
 
 
+def _folder(name: str, value: object) -> str:
+    text = _text(value).strip()
+    if not text.startswith("/"):
+        raise _bad(name, value, "an absolute path, the same on every host", "/mnt/ssd")
+    return text
+
+
 def _bad(name: str, value: object, wanted: str, example: str) -> OptionError:
     return OptionError(f"{name} is {value!r}", why=f"it must be {wanted}", how=f"write for example {example}")
 
@@ -159,6 +167,7 @@ def _text(value: object) -> str:
 
 _OURS = {
     "checkpointLocation": ("checkpoint_location", _location),
+    "copyLocation": ("copy_location", _folder),
     "memoryBudget": ("memory_budget_bytes", _bytes),
     "spillStrategy": ("spill_strategy", _strategy),
     "spillFraction": ("spill_fraction", _fraction),

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame
 
+from watersmeet.planning.describe import explain
 from watersmeet.runners.spark.run import Run
 from watersmeet.runners.spark.types import spark_schema
-from watersmeet.planning.describe import explain
 
 Progress = dict[str, Any]
 

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column as SparkColumn
 
-from watersmeet.runners.spark.projection import Item, Projection, Select, Where
 from watersmeet.driver.topology import Topology
-from watersmeet.runners.spark.types import empty_frame
 from watersmeet.model.errors import QueryError
 from watersmeet.model.plan import Plan
 from watersmeet.model.query import FilterNode, JoinNode, Node, Query, StreamNode
 from watersmeet.planning import plan
+from watersmeet.runners.spark.projection import Item, Projection, Select, Where
+from watersmeet.runners.spark.types import empty_frame
 
 if TYPE_CHECKING:
     from watersmeet.api.flow import Flow
@@ -70,7 +70,9 @@ class Relation:
         flat = [item for each in items for item in ([each] if isinstance(each, str | SparkColumn) else each)]
         if not flat:
             raise QueryError("select has no columns", why="a row needs at least one", how='write .select("A.x")')
-        return self._checked(Relation(self._flow, self._node, Projection((*self._projection.steps, Select(tuple(flat))))))
+        return self._checked(
+            Relation(self._flow, self._node, Projection((*self._projection.steps, Select(tuple(flat)))))
+        )
 
     selectExpr = select
 

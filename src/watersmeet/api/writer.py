@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.api.options import DEFAULT_GROUPS, Options, parse
 from watersmeet.api.query import Query
-from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.driver.checkpoint import Expectation
-from watersmeet.runners.spark.run import Start, start_run
-from watersmeet.runners.spark.session import default_sites
-from watersmeet.runners.spark.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink
 from watersmeet.driver.switches import switches
 from watersmeet.driver.topology import Topology
-from watersmeet.runners.spark.task_sink import result_format
-from watersmeet.runners.spark.types import empty_frame
-from watersmeet.site.result_files import ResultFormat
 from watersmeet.model.errors import OptionError, UnsupportedError
 from watersmeet.model.plan import Plan
 from watersmeet.planning.trace import traced
+from watersmeet.runners.spark.run import Start, start_run
+from watersmeet.runners.spark.session import default_sites
+from watersmeet.runners.spark.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink
+from watersmeet.runners.spark.task_sink import result_format
+from watersmeet.runners.spark.types import empty_frame
+from watersmeet.site.result_files import ResultFormat
 from watersmeet.storage.open import full_url
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ class StreamWriter:
             sink=FormatSink("noop", {}) if files else sink,
             files=files,
             location=self._location(options),
+            copies=options.copy_location,
             expected=expected,
             retained_versions=options.retained_versions,
             trigger=self._trigger,

@@ -23,9 +23,10 @@ from watersmeet.model.plan import Plan
 from watersmeet.planning.describe import difference, fingerprint
 from watersmeet.state.changes import Change
 from watersmeet.state.manifest import Manifest, OperatorState
-from watersmeet.state.runs import missing_runs
+from watersmeet.state.owner import Ownership, take
+from watersmeet.state.runs import forget_runs, missing_runs
 from watersmeet.state.stored import corrupt
-from watersmeet.state.versions import VersionStore, path_of
+from watersmeet.state.versions import VersionStore
 from watersmeet.storage.base import Storage
 from watersmeet.storage.local import LocalStorage
 from watersmeet.storage.lock import Lock
@@ -43,6 +44,7 @@ class Checkpoint:
     manifest: Manifest
     lock: Lock | None
     offsets: Offsets
+    ownership: Ownership
 
     @property
     def storage(self) -> Storage:
@@ -59,14 +61,8 @@ class Checkpoint:
         self.manifest = self.store.commit(self.manifest, changes)
 
     def check_owner(self) -> None:
-        """Stop before the sink is touched if another driver has gone on with the checkpoint."""
-        following = path_of(self.manifest.version + 1)
-        if self.storage.size(following) is not None:
-            raise CheckpointInUseError(
-                f"{following} of {self.storage.url} exists already",
-                why="another driver runs the same query on this checkpoint, and has gone on without this one",
-                how="stop one of them",
-            )
+        """Stop before the sink is touched, or a version committed, if another driver has taken the checkpoint over."""
+        self.ownership.check()
 
     def close(self) -> None:
         """Let another driver have it."""
@@ -96,13 +92,15 @@ def open_checkpoint(
     location: str,
     expected: Expectation,
     offsets: Offsets,
-    writer: str = "",
+    driver: str = "",
     wrap: Callable[[Storage], Storage] = lambda storage: storage,
+    *,
+    copies: str | None = None,
 ) -> Checkpoint:
     """Check a checkpoint, take it over, and give its last manifest; a new one is made where there is none."""
     location = location.rstrip("/")
-    storage = state_storage(location)
-    store = VersionStore(wrap(storage), writer)
+    storage = state_storage(location, copies=copies)
+    store = VersionStore(wrap(storage), driver)
     manifest = store.latest()
     if manifest is None:
         _refuse_foreign(location)
@@ -112,6 +110,7 @@ def open_checkpoint(
     lock = _take(storage)
     try:
         _check_writable(store.storage)
+        ownership = take(store.storage, driver)
         latest = store.latest()
         if latest is None:
             latest = expected.first_manifest()
@@ -123,12 +122,12 @@ def open_checkpoint(
         if lock is not None:
             lock.release()
         raise
-    return Checkpoint(location, store, latest, lock, offsets)
+    return Checkpoint(location, store, latest, lock, offsets, ownership)
 
 
-def state_storage(location: str) -> Storage:
-    """The storage of a checkpoint's state."""
-    return open_storage(f"{location.rstrip('/')}/state")
+def state_storage(location: str, *, copies: str | None = None) -> Storage:
+    """The storage of a checkpoint's state; ``copies`` is where hosts keep copies of it, if it is remote."""
+    return open_storage(f"{location.rstrip('/')}/state", cache=copies)
 
 
 def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
@@ -148,6 +147,9 @@ def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
     damaged = missing_runs(storage, manifest.runs.values())
     if damaged:
         raise corrupt(storage.url, damaged[0])
+    live = {part.run for state in manifest.operators.values() for part in state.slices if part.tier == "memory"}
+    paths = {run.path for run in manifest.runs.values() if run.id in live}
+    forget_runs(storage, manifest.operators, paths, manifest.version)
 
 
 def _check_offsets(location: str, offsets: Offsets, manifest: Manifest) -> None:
@@ -211,4 +213,3 @@ def _unwritable(storage: Storage, error: Exception) -> CheckpointError:
         why=str(error),
         how="make the folder writable for the user that runs the driver, or choose another checkpointLocation",
     )
-

@@ -32,9 +32,7 @@ class Coordinator:
     cleaning: CleanPolicy
 
     @classmethod
-    def of(
-        cls, options: MemoryOptions, sites: int, round_bytes: int, choose: Choose | None = None
-    ) -> "Coordinator":
+    def of(cls, options: MemoryOptions, sites: int, round_bytes: int, choose: Choose | None = None) -> "Coordinator":
         """The policies there are, from the inner to the outer."""
         cleaning = CleanPolicy(options)
         merging = MergePolicy(round_bytes, merges_closed=options.is_limited)

@@ -60,9 +60,7 @@ class Loop(Generic[Batch]):
                 self.history.add(batch_id, step_metrics(self.manifest, taken.effects, taken.laps_ms, self.options))
                 self._keep_generations_few()
 
-    def clean(
-        self, moment: Moment, operators: tuple[OperatorId, ...] = (), closed_by: int | None = None
-    ) -> bool:
+    def clean(self, moment: Moment, operators: tuple[OperatorId, ...] = (), closed_by: int | None = None) -> bool:
         """One step of cleanup among some operators; False where nothing is missing there.
 
         ``closed_by`` leaves out generations closed after a version. At the end of all input steps are large.
@@ -70,9 +68,9 @@ class Loop(Generic[Batch]):
         with self._taking_turns():
             if self.stopping.is_set():
                 return False
-            if self.manifest.cleaning is None:
-                if not self.stepper.begin_cleaning(self.stepper.view(moment, operators, closed_by)):
-                    return False
+            is_begun = self.manifest.cleaning is not None
+            if not is_begun and not self.stepper.begin_cleaning(self.stepper.view(moment, operators, closed_by)):
+                return False
             self._clean()
             return True
 

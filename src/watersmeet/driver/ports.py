@@ -15,7 +15,6 @@ from watersmeet.site.spec import LevelSpec
 from watersmeet.state.manifest import Manifest
 
 Batch = TypeVar("Batch")
-BatchIn = TypeVar("BatchIn", contravariant=True)  # noqa: PLC0105 -- named for what it is
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,10 @@ class Done:
     names: tuple[tuple[str, str], ...] = ()
 
 
-class Runner(Protocol[BatchIn]):
+class Runner(Protocol[Batch]):
     """Carries out the tasks of steps, one step at a time."""
 
-    def run(self, step: Step[BatchIn]) -> Done:
+    def run(self, step: Step[Batch]) -> Done:
         """Have the sink consume the results of a step; give what its tasks did, one attempt of each."""
 
     def cancel(self) -> None:

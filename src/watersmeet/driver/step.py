@@ -136,9 +136,7 @@ class Stepper(Generic[Batch]):
         publish(self.manifest)
         self._tidy_up()
 
-    def _step(
-        self, name: str, batch: Batch | None, finish: Callable[[Manifest, Sequence[Effects]], Change]
-    ) -> Taken:
+    def _step(self, name: str, batch: Batch | None, finish: Callable[[Manifest, Sequence[Effects]], Change]) -> Taken:
         clock, manifest = Clock(), self._working()
         self.reach(f"{name}-start", manifest.version)
         self.checkpoint.check_owner()

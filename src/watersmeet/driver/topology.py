@@ -1,4 +1,4 @@
-"""The dataflow of a plan: tags, layouts, schemas and ways of travel. Made anew whenever the manifest has another plan."""
+"""The dataflow of a plan: tags, layouts, schemas and ways of travel. Made anew when the manifest has another plan."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,12 +95,14 @@ class Topology:
         return pa.schema(fields or [pa.field(NOTHING, pa.bool_())])
 
     def stream_columns(self) -> dict[str, tuple[Column, ...]]:
-        """The columns that are needed of every stream, whatever the plan: what is kept of it, and what its key reads."""
+        """The columns that are needed of every stream in any plan: what is kept of it, and what its key reads."""
         return {source.name: self._read(source) for source in self.stream_tags().values()}
 
     def _read(self, source: Input) -> tuple[Column, ...]:
         texts = [key.sql for key in source.keys]
-        own = [column for column in self.plan.types if column.stream == source.name and not column.field.startswith("#")]
+        own = [
+            column for column in self.plan.types if column.stream == source.name and not column.field.startswith("#")
+        ]
         return tuple(column for column in own if column in source.state or any(column.sql in text for text in texts))
 
     @cached_property

@@ -2,8 +2,8 @@
 
 An *operator* joins two or more inputs on one key. An *input* is a stream or the output of an operator below. The
 operators form a tree and are listed bottom-up. An operator's *kind* tells what it does with its inputs; its *id* stays
-the same for as long as it has state, whatever becomes of the plan around it. Every operator has a *level*: the root has the highest, a child is
-always exactly one level below its parent, and all operators of a level run in the same Spark stage.
+the same for as long as it has state, whatever becomes of the plan around it. Every operator has a *level*: the root has
+the highest, a child is always exactly one level below its parent, and all operators of a level run in one stage.
 
 Columns are named by stream and field. ``state`` columns are those an input keeps in its runs; ``output`` columns are
 those an operator hands to its parent. SQL texts speak of columns as ``A.x``, canonically quoted.

@@ -55,5 +55,3 @@ KINDS: dict[str, Callable[[OperatorSpec, TaskOptions], OperatorTask]] = {"join":
 def task_of(spec: OperatorSpec, options: TaskOptions) -> OperatorTask:
     """A task for an operator of any kind."""
     return KINDS[spec.kind](spec, options)
-
-

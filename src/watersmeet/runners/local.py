@@ -91,7 +91,7 @@ class LocalRunner:
 
     def _batches(self, messages: pa.Table) -> list[pa.RecordBatch]:
         size = None if self.chance is None else self.chance.randint(1, 5)
-        return messages.to_batches(max_chunksize=size)
+        return list(messages.to_batches(max_chunksize=size))
 
     def _locally(self, step: Step[Tables], delta: pa.Table, names: list[str]) -> pa.Table:
         batches: list[pa.RecordBatch] = []

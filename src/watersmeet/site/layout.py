@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from watersmeet.model.plan import Column
 
+
 @dataclass(frozen=True)
 class Layout:
     """The slots of an exchange, and the slot of each column of each tag."""

@@ -150,9 +150,7 @@ def unpack(source: InputSpec, parcel: pa.Buffer) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(parcel, _schema(source))
 
 
-def _parcels(
-    tag: int, rows: pa.RecordBatch, sites: npt.NDArray[np.uint16], site_keys: Sequence[int]
-) -> pa.RecordBatch:
+def _parcels(tag: int, rows: pa.RecordBatch, sites: npt.NDArray[np.uint16], site_keys: Sequence[int]) -> pa.RecordBatch:
     order = np.argsort(sites, kind="stable")
     present, starts = np.unique(sites[order], return_index=True)
     parts = np.split(order, starts[1:]) if len(order) else []

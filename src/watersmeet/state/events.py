@@ -160,7 +160,7 @@ class EventLog:
             changes, snapshot = each.file.changes, each.file.snapshot
             if each.version > after:
                 yield from events_of(each.version - 1, changes, cleaning)
-            cleaning = _cleaning_after(changes, cleaning, snapshot and snapshot.cleaning)
+            cleaning = _cleaning_after(changes, cleaning, None if snapshot is None else snapshot.cleaning)
 
     def _covered(self) -> int:
         paths = self._paths()

@@ -3,8 +3,9 @@
 A run is one Arrow IPC file with one uncompressed record batch: the hashes (`HASH`) and the state columns of its input,
 sorted by hash. Order and row count are checked before it is written, length and checksum when a process opens it for
 the first time, by reading it: mapped pages would count as the process's memory. Nobody else reads it: what a run holds
-is told in the manifest. Mapped runs are kept by the process, at most `MAPPED_LIMIT`. A run of which other groups count than before, because some were spilled,
-is mapped anew, which gives back the memory of all its pages; those that still count come back as they are used.
+is told in the manifest. Mapped runs are kept by the process, at most `MAPPED_LIMIT`. A run of which other groups count
+than before, because some were spilled, is mapped anew, which gives back the memory of all its pages; those that still
+count come back as they are used.
 """
 
 import zlib
@@ -30,6 +31,8 @@ HASH = "#hash"
 FOLDER = "runs"
 MAPPED_LIMIT = 4096
 CHECK_BYTES = 1 << 20
+COPY_TRIES = 5
+"""Another task on this host may drop a copy just before it is mapped: every task does so once, as it begins."""
 
 
 @dataclass
@@ -114,12 +117,16 @@ def open_run(storage: Storage, run: RunFile, groups: GroupSet | None = None) -> 
 
 
 def forget_runs(storage: Storage, operators: Collection[str], live: Collection[str], epoch: int) -> None:
-    """Unmap the runs of some operators that are not live and were written before an epoch; drop copies of them."""
+    """Let go of the runs of some operators that are not live and were written before an epoch.
+
+    This process unmaps them, and this host has no copies of them any more, whichever process left them.
+    """
+    copied = [path for operator in operators for path in storage.copied(f"{FOLDER}/{operator}")]
     with _changing:
-        mine = [path for url, path in _mapped if url == storage.url and path.split("/")[1] in operators]
-        dead = [path for path in mine if path not in live and epoch_of(path) < epoch]
+        mapped = [path for url, path in _mapped if url == storage.url and path.split("/")[1] in operators]
+        dead = [path for path in {*mapped, *copied} if path not in live and epoch_of(path) < epoch]
         for path in dead:
-            del _mapped[storage.url, path]
+            _mapped.pop((storage.url, path), None)
             _checked.pop((storage.url, path), None)
     storage.forget(dead)
 
@@ -142,15 +149,15 @@ def _misfit(run: RunFile, size: int | None) -> str | None:
     return None if size == run.bytes else f"{run.path} has {size} bytes instead of {run.bytes}"
 
 
-def _map(storage: Storage, run: RunFile, *, again: bool = True) -> SortedRows:
+def _map(storage: Storage, run: RunFile, tries: int = COPY_TRIES) -> SortedRows:
     name = (storage.url, run.path)
     try:
         if name not in _checked:
             _check_content(storage, run)
         buffer = pa.memory_map(str(storage.local(run.path))).read_buffer()
     except FileNotFoundError as error:
-        if again:  # another task on this host may just have dropped its copy
-            return _map(storage, run, again=False)
+        if tries > 1:
+            return _map(storage, run, tries - 1)
         raise _corrupt(storage, run, "it is missing") from error
     batch = pa.ipc.open_file(buffer).get_batch(0)
     with _changing:

@@ -3,7 +3,7 @@
 import base64
 import zlib
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ class Vector:
         return cls(f"{kind}:{base64.b64encode(packed).decode()}")
 
     @property
-    def array(self) -> npt.NDArray[np.generic]:
+    def array(self) -> npt.NDArray[Any]:
         """The numbers; none where nothing was packed."""
         return _unpacked(self.text)
 
@@ -58,7 +58,7 @@ class Vector:
 
 
 @lru_cache(maxsize=CACHED)
-def _unpacked(text: str) -> npt.NDArray[np.generic]:
+def _unpacked(text: str) -> npt.NDArray[Any]:
     kind, _, packed = text.partition(":")
     if not packed:
         return np.empty(0, dtype=np.int64)

@@ -16,7 +16,7 @@ Manifests are checked at both doors (`invariants`).
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import msgspec
@@ -70,7 +70,7 @@ class VersionStore:
 
     storage: Storage
     writer: str = ""
-    snapshot: Version = Version(0)
+    snapshot: Version = field(default_factory=lambda: Version(0))
     snapshot_bytes: int = 0
     changes_bytes: int = 0
 

@@ -6,12 +6,15 @@ there (the commit), read, list, delete, and show an object as a local file that 
 Invariants, the same for every back end (one behaviour suite holds them all to it):
 
 1. A path is relative, POSIX, below the storage's root; no part of it starts with a dot (``check_path``).
-2. What ``list`` shows is whole: an object appears with all its bytes or not at all, as far as the back end can.
+2. What ``list`` shows is whole: an object appears with all its bytes or not at all. On every back end that holds for
+   ``create_new``; for ``create`` where the back end puts or renames whole objects.
 3. ``create_new`` has one winner: of any number of writers of one path exactly one gets True. False says that *an*
    object is there; after an answer that was lost on the way it may be one's own, so a writer that needs to know
    reads it back and compares.
 4. Objects never change. Hence ``local`` may hand out a copy made long ago.
 5. A storage is a small frozen value that can be pickled: it travels to Spark's workers inside their tasks.
+6. Objects that are going to be mapped are named ``*.arrow``. A remote storage keeps a copy of those on the host that
+   writes them, and of nothing else.
 
 Errors: ``StorageFullError`` when there is no room, ``StorageError`` for every other failure, ``FileNotFoundError`` from
 ``read`` and ``local`` for what is not there.
@@ -59,13 +62,19 @@ class Storage(Protocol):
         """Remove objects, and local copies of them; those that are not there are passed over."""
 
     def local(self, path: str) -> Path:
-        """Show an object as a local file to be mapped, never changed; FileNotFoundError if it is not there."""
+        """Show an object as a local file to be mapped, never changed; FileNotFoundError if it is not there.
+
+        A copy may be dropped before it is opened, by another process of this host: then ask again.
+        """
+
+    def copied(self, folder: str) -> Paths:
+        """Name the remote objects below a folder of which this host has a copy, whichever process made it, sorted."""
 
     def forget(self, paths: Iterable[str]) -> None:
         """Drop this host's copies of remote objects; a mapped copy stays readable. Local objects stay."""
 
     def sweep(self, older_than_s: float) -> None:
-        """Remove what writers that died left behind, if it has been untouched for that long."""
+        """Remove what writers that died left behind, if it has been untouched for that long, and copies of no use."""
 
 
 def check_path(path: str) -> str:
@@ -90,6 +99,15 @@ def check_folder(folder: str) -> str:
     """
     bare = folder.rstrip("/")
     return check_path(bare) if bare else ""
+
+
+def is_mapped(path: str) -> bool:
+    """Whether an object is going to be mapped.
+
+    >>> is_mapped("runs/join1/A/7.arrow"), is_mapped("effects/7.json")
+    (True, False)
+    """
+    return path.endswith(".arrow")
 
 
 def is_hidden(path: str) -> bool:

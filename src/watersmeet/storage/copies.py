@@ -4,22 +4,44 @@ A copy is downloaded once per host, or left by the host's own writer; all worker
 (temporary name, size checked, rename), and stands for its object for ever, since objects never change: a storage
 whose names are used anew for other content must ``forget`` them first.
 
-There is no limit and no eviction: what is kept is what is live, because the garbage collector calls ``forget`` for
-every run that no retained manifest names, and so does who looks into a spilled one. The disk must hold the live state
-that this host's sites read; a driver that opens a checkpoint has a copy of every run while it checks them.
+What is kept, so that the disk does not fill up although any process may die:
+
+1. Only what is going to be mapped is kept by its writer (``base.is_mapped``): runs, nothing else.
+2. Who works with a checkpoint next on this host drops the copies of what is not live any more, whoever made them
+   (``names``, ``drop``; see ``state.runs.forget_runs``).
+3. A checkpoint's copies are in a folder with a mark, touched whenever they are used. A sweep removes the folders of
+   checkpoints that are gone, or that nobody has used on this host for ``UNUSED_S``; a process that adds copies sweeps
+   now and then, as on most hosts there is no driver.
+
+The limit, for each checkpoint in use: what is live of the operators that run on this host, plus what one epoch writes
+or cleans up here, because that is dropped when the next one begins. What was live here and moved to another host is
+kept until it is not live any more; so is what a driver reads to check or measure it.
 """
 
 import hashlib
+import math
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.model.errors import StorageError
-from watersmeet.storage.base import Data
+from watersmeet.storage.base import Data, Paths
 from watersmeet.storage.failures import reported
 from watersmeet.storage.local import LocalStorage
+
+UNUSED_S = 7 * 24 * 3600.0
+"""A checkpoint is given up after a week: a query that is stopped over a long weekend finds its copies again."""
+
+SWEEP_INTERVAL_S = 3600.0
+"""How often a process that adds copies looks for what is left behind, and how old an unfinished copy then is."""
+
+MARK = ".checkpoint"
+_swept_at: dict[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -33,37 +55,89 @@ class Copies:
     cache: str | None = None
 
     def local(self, path: str, size_of: Callable[[str], int | None], download: Callable[[str], None]) -> Path:
-        """Give the copy; without one make it: ``download`` fills the file it is given, which must get that size."""
-        if self._files.size(path) is not None:
-            return self._files.local(path)
+        """Give the copy; without one make it: ``download`` fills the file it is given, which must get that size.
+
+        Another process may drop it at any moment: then the file is not there, and is to be asked for again.
+        """
+        files = self._files
+        copy = Path(files.root, path)
+        if files.size(path) is not None:
+            return copy
         if (size := size_of(path)) is None:
             raise FileNotFoundError(f"{self.url}/{path}")
-        with reported("copy", f"{self.url}/{path}"), self._files.fresh(path) as temporary:
-            download(str(temporary))
-            _check(self.url, path, temporary.stat().st_size, size)
-            self._files.flush(temporary)
-            temporary.replace(Path(self._files.root, path))
-        return self._files.local(path)
+        with reported("copy", f"{self.url}/{path}"):
+            self._prepare(files)
+            with files.fresh(path) as temporary:
+                download(str(temporary))
+                _check(self.url, path, temporary.stat().st_size, size)
+                files.flush(temporary)
+                temporary.replace(copy)
+        return copy
 
     def put(self, path: str, data: Data) -> None:
         """Keep what was just written; a copy that cannot be kept is downloaded when it is needed."""
         try:
-            self._files.create(path, data)
+            files = self._files
+            self._prepare(files)
+            files.create(path, data)
         except StorageError:
             self.drop([path])
+
+    def names(self, folder: str) -> Paths:
+        """Name the objects below a folder that have a copy here; who asks is using them."""
+        files = self._files
+        with suppress(FileNotFoundError):
+            os.utime(_mark(files))
+        return files.list(folder)
 
     def drop(self, paths: Iterable[str]) -> None:
         """Remove copies; mapped ones stay readable until they are unmapped."""
         self._files.delete(paths)
 
-    def sweep(self, older_than_s: float) -> None:
-        """Remove the temporary files of workers that died."""
-        self._files.sweep(older_than_s)
+    def sweep(self, older_than_s: float, is_gone: Callable[[str], bool] = lambda _: False) -> None:
+        """Remove unfinished copies of workers that died, and all copies of checkpoints that nobody uses."""
+        files = self._files
+        _swept_at[files.root] = time.monotonic()
+        files.sweep(older_than_s)
+        limit = time.time() - UNUSED_S
+        for url, mark in _marked(Path(files.root).parent):
+            with suppress(OSError):
+                if url != self.url and (mark.stat().st_mtime <= limit or is_gone(url)):
+                    shutil.rmtree(mark.parent, ignore_errors=True)
+
+    def _prepare(self, files: LocalStorage) -> None:
+        """Mark the folder as ours and in use, and now and then make room beside it."""
+        mark = _mark(files)
+        with reported("mark", str(mark)):
+            try:
+                os.utime(mark)
+            except FileNotFoundError:
+                mark.parent.mkdir(parents=True, exist_ok=True)
+                mark.write_text(self.url)
+        if time.monotonic() - _swept_at.get(files.root, -math.inf) > SWEEP_INTERVAL_S:
+            self.sweep(SWEEP_INTERVAL_S)
 
     @property
     def _files(self) -> LocalStorage:
         below = self.cache or _private(Path(tempfile.gettempdir(), f"watersmeet-{os.getuid()}"))
-        return LocalStorage(str(Path(below, hashlib.sha256(self.url.encode()).hexdigest()[:16])))
+        return LocalStorage(str(Path(below, _folder(self.url))))
+
+
+def _folder(url: str) -> str:
+    return hashlib.sha256(url.encode()).hexdigest()[:16]
+
+
+def _mark(files: LocalStorage) -> Path:
+    return Path(files.root, MARK)
+
+
+def _marked(below: Path) -> Iterator[tuple[str, Path]]:
+    """The checkpoints that have copies in a place, with their marks; what else is there is none of our business."""
+    for mark in below.glob(f"*/{MARK}"):
+        with suppress(OSError, UnicodeDecodeError):
+            url = mark.read_text()
+            if mark.parent.name == _folder(url):
+                yield url, mark
 
 
 def _private(folder: Path) -> Path:
@@ -75,7 +149,7 @@ def _private(folder: Path) -> Path:
         raise StorageError(
             f"the cache {folder} belongs to user {owner}",
             why="copies of state there could be changed by others",
-            how="remove it or set TMPDIR to a folder of your own",
+            how="remove it, or set the option copyLocation or TMPDIR to a folder of your own",
         )
     return folder
 

@@ -108,6 +108,10 @@ try 0 was made to fail. To fix it, try again.
         """Give the local file or fail."""
         return self._try("local", path, lambda: self.inner.local(path))
 
+    def copied(self, folder: str) -> Paths:
+        """Never fails."""
+        return self.inner.copied(folder)
+
     def forget(self, paths: Iterable[str]) -> None:
         """Never fails."""
         self.inner.forget(paths)

@@ -4,7 +4,7 @@
 |---|---|
 | ``create`` | object stores put whole objects; file systems get a temporary file, renamed |
 | ``create_new`` | see ``exclusive``: the table says what holds for which file system |
-| ``local`` | a copy on this host, downloaded once, or left here by ``create``; see ``copies`` |
+| ``local`` | a copy on this host, downloaded once, or left here by ``create`` of what is mapped; see ``copies`` |
 
 Credentials are found where fsspec looks: the provider's own environment and files, fsspec's configuration, or
 ``options``. A file system is opened where it is used and never travels; fsspec keeps one per process. Listings that a
@@ -12,7 +12,6 @@ library keeps are dropped before every question, as other processes write too.
 """
 
 import logging
-import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,10 +24,11 @@ from typing import Any
 import fsspec
 from fsspec import AbstractFileSystem
 
-from watersmeet.storage.base import Data, Paths, Sizes, check_folder, check_path, is_hidden, is_temporary
+from watersmeet.storage.base import Data, Paths, Sizes, check_folder, check_path, is_hidden, is_mapped, is_temporary
 from watersmeet.storage.copies import Copies
-from watersmeet.storage.exclusive import Exclusion, exclusion, protocols, put_new
+from watersmeet.storage.exclusive import Exclusion, exclusion, leaves_twins, put_new, renames
 from watersmeet.storage.failures import reported
+from watersmeet.storage.twins import finished_size, read_finished, to_sweep, twin_name, unfinished
 
 SCHEMES: Mapping[str, str] = {
     "s3a": "s3",
@@ -40,7 +40,6 @@ SCHEMES: Mapping[str, str] = {
 }
 """Spark's names of file systems, and fsspec's, where they differ."""
 
-_RENAMING = frozenset({"file", "local", "hdfs", "arrow_hdfs", "webhdfs", "sftp", "ssh", "smb", "ftp"})
 _log = logging.getLogger(__name__)
 
 
@@ -61,29 +60,36 @@ class FsspecStorage:
     options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 
     def create(self, path: str, data: Data) -> None:
-        """Put the object, then keep a copy of it on this host."""
+        """Put the object, and keep a copy of it on this host if it is going to be mapped."""
         with reported("write", self._named(path)):
-            if self._renames:
+            if renames(self._fs):
                 self._put_renamed(path, bytes(data))
             else:
                 self._fs.pipe_file(self._full(path), bytes(data))
-        self._copies.put(path, data)
+        if is_mapped(path):
+            self._copies.put(path, data)
+        else:
+            self._copies.drop([path])  # of what was there before
 
     def create_new(self, path: str, data: Data) -> bool:
         """Put the object unless there is one, as far as the file system can tell."""
         with reported("write", self._named(path)):
             _warn_once(self.url, exclusion(self._fs))
             self._make_folder(self._full(path))
-            return put_new(self._fs, self._full(path), self._temporary(path), bytes(data))
+            return put_new(self._fs, self._full(path), bytes(data))
 
     def read(self, path: str) -> bytes:
         """Fetch the whole object; nothing is kept."""
         with reported("read", self._named(path), passing=(FileNotFoundError,)):
+            if leaves_twins(self._fs):
+                return read_finished(self._fs, self._full(path))
             return bytes(self._fs.cat_file(self._full(path)))
 
     def size(self, path: str) -> int | None:
         """Ask for the object's size."""
         with reported("look at", self._named(path)), suppress(FileNotFoundError, NotADirectoryError):
+            if leaves_twins(self._fs):
+                return finished_size(self._fs, self._full(path))
             info = self._fresh_fs.info(self._full(path))
             return int(info["size"]) if info["type"] == "file" else None
         return None
@@ -93,7 +99,9 @@ class FsspecStorage:
         below = check_folder(folder)
         with reported("list", f"{self.url}/{below}"), suppress(FileNotFoundError):
             top = f"{self._root}/{below}".rstrip("/")
-            files = (str(file).removeprefix(self._root).lstrip("/") for file in self._fresh_fs.find(top))
+            found = [str(file) for file in self._fresh_fs.find(top)]
+            torn = self._unfinished(found)
+            files = (file.removeprefix(self._root).lstrip("/") for file in found if file not in torn)
             return sorted(file for file in files if not is_hidden(file))
         return []
 
@@ -102,7 +110,9 @@ class FsspecStorage:
         below = check_folder(folder)
         with reported("list", f"{self.url}/{below}"), suppress(FileNotFoundError):
             found = self._fresh_fs.find(f"{self._root}/{below}".rstrip("/"), detail=True)
-            named = {str(file).removeprefix(self._root).lstrip("/"): info for file, info in found.items()}
+            torn = self._unfinished([str(file) for file in found])
+            whole = {str(file): info for file, info in found.items() if str(file) not in torn}
+            named = {file.removeprefix(self._root).lstrip("/"): info for file, info in whole.items()}
             return {path: int(info["size"]) for path, info in sorted(named.items()) if not is_hidden(path)}
         return {}
 
@@ -124,20 +134,25 @@ class FsspecStorage:
         """Give this host's copy, downloaded if there is none."""
         return self._copies.local(path, self.size, lambda file: self._fs.get_file(self._full(path), file))
 
+    def copied(self, folder: str) -> Paths:
+        """Look into this host's folder of copies."""
+        with reported("list the copies of", self.url):
+            return self._copies.names(check_folder(folder))
+
     def forget(self, paths: Iterable[str]) -> None:
         """Remove this host's copies."""
         self._copies.drop(paths)
 
     def sweep(self, older_than_s: float) -> None:
-        """Remove unfinished copies on this host, and temporary files, which Spark writes even where we have none."""
-        self._copies.sweep(older_than_s)
+        """Remove what was never finished, copies of no use, and temporary files, which Spark writes in any case."""
+        self._copies.sweep(older_than_s, self._is_gone)
         limit = datetime.now(UTC) - timedelta(seconds=older_than_s)
         with reported("sweep", self.url):
-            files = (str(file) for file in self._fresh_fs.find(self._root))
+            files = [str(file) for file in self._fresh_fs.find(self._root)]
             left = [file for file in files if is_temporary(file)]
             if older_than_s > 0:  # 0 is all of them, whatever the clock of another machine says
                 left = [file for file in left if self._untouched_since(limit, file)]
-            self._delete_each(left)
+            self._delete_each(to_sweep(self._unfinished(files), left))
 
     @property
     def exclusion(self) -> Exclusion:
@@ -145,7 +160,7 @@ class FsspecStorage:
         return exclusion(self._fs)
 
     def _put_renamed(self, path: str, data: bytes) -> None:
-        target, temporary = self._full(path), self._temporary(path)
+        target, temporary = self._full(path), twin_name(self._full(path))
         self._make_folder(target)
         try:
             self._fs.pipe_file(temporary, data)
@@ -157,11 +172,28 @@ class FsspecStorage:
 
     def _make_folder(self, target: str) -> None:
         """Object stores have no folders, and would take the request as one for a bucket."""
-        if self._renames:
+        if renames(self._fs):
             self._fs.makedirs(target.rpartition("/")[0], exist_ok=True)
 
+    def _is_gone(self, url: str) -> bool:
+        """Whether there is nothing at another place of the same file system; what cannot be told is not gone."""
+        if url.partition(":")[0] != self.url.partition(":")[0]:
+            return False
+        try:
+            fs, root = _open(url, self.options)
+            fs.invalidate_cache()
+            fs.info(root)
+        except FileNotFoundError:
+            return True
+        except Exception:  # noqa: BLE001 - of any library; the copies then wait for their time
+            return False
+        return False
+
+    def _unfinished(self, files: Paths) -> dict[str, Paths]:
+        return unfinished(self._fs, files) if leaves_twins(self._fs) else {}
+
     def _untouched_since(self, limit: datetime, file: str) -> bool:
-        with suppress(FileNotFoundError):  # its writer has just finished
+        with suppress(FileNotFoundError, NotImplementedError):  # its writer has just finished, or nobody tells its age
             return bool(self._fs.modified(file) <= limit)
         return False
 
@@ -176,10 +208,6 @@ class FsspecStorage:
     def _full(self, path: str) -> str:
         return f"{self._root}/{path}"
 
-    def _temporary(self, path: str) -> str:
-        folder, _, name = self._full(path).rpartition("/")
-        return f"{folder}/.{name}-{uuid.uuid4().hex}.tmp"
-
     @property
     def _fs(self) -> AbstractFileSystem:
         return _open(self.url, self.options)[0]
@@ -192,10 +220,6 @@ class FsspecStorage:
     @property
     def _root(self) -> str:
         return _open(self.url, self.options)[1].rstrip("/")
-
-    @property
-    def _renames(self) -> bool:
-        return bool(_RENAMING & protocols(self._fs))
 
     @property
     def _copies(self) -> Copies:

@@ -9,7 +9,7 @@ from watersmeet.runners.counts import key_group
 
 
 class BruteForce:
-    """Chains of levels as `watersmeet.runners.counts.Level`; state is a list of rows for each operator, group and input."""
+    """Chains of levels, as the simulator has; state is a list of rows for each operator, group and input."""
 
     def __init__(self, levels, groups):
         self.levels, self.groups = levels, groups

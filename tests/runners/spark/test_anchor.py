@@ -5,12 +5,12 @@ import pyarrow as pa
 import pytest
 from tests.support.oracle import joined
 from tests.support.spark_runs import run
-
-import watersmeet as wm
 from watersmeet.runners.spark.anchor import Anchor
 from watersmeet.runners.spark.dataflow import _after_anchor
-from watersmeet.site.layout import SITE, TAG
+
+import watersmeet as wm
 from watersmeet.model.errors import WorkerError
+from watersmeet.site.layout import SITE, TAG
 
 
 def test_rows_without_their_sites_row_are_refused_and_not_taken_for_all_of_them():

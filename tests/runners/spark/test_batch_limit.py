@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from watersmeet.runners.spark.batch_limit import LIMIT, ROWS, UNLIMITED, BatchLimit
 from watersmeet.model.ids import InputName, OperatorId, RunId
+from watersmeet.runners.spark.batch_limit import LIMIT, ROWS, UNLIMITED, BatchLimit
 from watersmeet.state.manifest import Manifest, RunFile
 
 pytestmark = pytest.mark.spark

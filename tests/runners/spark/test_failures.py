@@ -6,8 +6,8 @@ from tests.support.oracle import joined, multiset
 from tests.support.spark_runs import Collected
 
 import watersmeet as wm
-from watersmeet.site.crash import CrashPlan
 from watersmeet.model import errors
+from watersmeet.site.crash import CrashPlan
 from watersmeet.storage.faulty import Fault, FaultyStorage
 
 pytestmark = pytest.mark.spark

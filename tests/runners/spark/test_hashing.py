@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet.runners.spark.split import hash_of
 from watersmeet.operators.hashing import is_hashable, xxhash64
+from watersmeet.runners.spark.split import hash_of
 
 COLUMNS = {
     "boolean": pa.array([True, False, True, False]),

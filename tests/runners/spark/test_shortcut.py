@@ -5,10 +5,10 @@ import pyarrow.dataset as ds
 import pytest
 from tests.support.oracle import joined, multiset
 from tests.support.spark_runs import PATIENCE_S
-
-import watersmeet as wm
 from watersmeet.engine import shortcut, step
 from watersmeet.runners.spark.shortcut import Load, Shortcut
+
+import watersmeet as wm
 from watersmeet.site.spec import MergeOrder
 
 EPOCHS, ROWS = 3, 40

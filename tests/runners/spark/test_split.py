@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from pyspark.sql import functions as F
 
-from watersmeet.site.layout import HASH, TAG
 from watersmeet.runners.spark.split import group_of as spark_group
 from watersmeet.runners.spark.split import site_keys, site_of
+from watersmeet.site.layout import HASH, TAG
 from watersmeet.state.groups import first_hash, group_of, group_offsets
 
 EDGES = [0, 1, -1, 2**63 - 1, -(2**63), 2**32, -(2**32)]

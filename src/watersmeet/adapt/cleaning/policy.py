@@ -63,9 +63,7 @@ class CleanPolicy:
         dirty = [_dirty(view, operator, wanted[operator.id]) for operator in operators]
         piece, budget, at_end = self.slice_bytes, self.options.budget_bytes, view.moment == "end"
         root = plan.root.id
-        allowed = {
-            o.id: choice.allowance(None if at_end else piece, budget, is_root=o.id == root) for o in operators
-        }
+        allowed = {o.id: choice.allowance(None if at_end else piece, budget, is_root=o.id == root) for o in operators}
         return choice.choose(dirty, allowed, at_end=at_end)
 
     def _wanted(self, view: View, operator: Operator) -> GroupSet:

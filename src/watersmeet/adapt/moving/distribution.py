@@ -7,7 +7,6 @@ from watersmeet.adapt.policy import Moment, Suggestion, View
 from watersmeet.model.ids import SiteId
 from watersmeet.state.changes import Reroute
 from watersmeet.state.groups import GroupSet
-from watersmeet.state.manifest import Manifest
 
 
 def even(groups: int, sites: int) -> tuple[SiteId, ...]:

@@ -9,7 +9,6 @@ import msgspec
 from watersmeet.cli.demo.query import Sizes
 from watersmeet.cli.epochs import Epoch
 from watersmeet.model.ids import Version
-from watersmeet.state.groups import members
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.versions import VersionStore
 
@@ -78,10 +77,9 @@ def _sites(manifest: Manifest, epoch: Epoch) -> tuple[SiteState, ...]:
     rows, sizes = [0.0] * manifest.sites, [0.0] * manifest.sites
     for run in manifest.runs.values():
         routing = manifest.operators[run.operator].routing
-        groups = members(run.groups)
-        for group in groups:
-            rows[routing[group]] += run.rows / len(groups)
-            sizes[routing[group]] += run.bytes / len(groups)
+        for group in run.groups:
+            rows[routing[group]] += run.rows / len(run.groups)
+            sizes[routing[group]] += run.bytes / len(run.groups)
     return tuple(
         SiteState(site, epoch.busy_ms_by_site[site], round(rows[site]), round(sizes[site]))
         for site in range(manifest.sites)

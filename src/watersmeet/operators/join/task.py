@@ -21,8 +21,8 @@ from watersmeet.operators.join.gather import Gathered, gather, separate
 from watersmeet.operators.join.generations import Piece, parts
 from watersmeet.operators.join.probe import Found, Side, probe
 from watersmeet.operators.join.product import Blocks, batches, completed, missing
-from watersmeet.operators.ranges import Index, cut
 from watersmeet.operators.join.trace import Output, with_groups
+from watersmeet.operators.ranges import Index, cut
 from watersmeet.operators.results import Results
 from watersmeet.state.groups import Hashes, group_of
 

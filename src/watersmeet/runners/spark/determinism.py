@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame
 
 from watersmeet.model.errors import UnsupportedError
 
-_CHANGING = re.compile(r"\b(rand|randn|random|uuid|shuffle|randstr|uniform|monotonically_increasing_id)\(", re.IGNORECASE)
+_CHANGING = re.compile(
+    r"\b(rand|randn|random|uuid|shuffle|randstr|uniform|monotonically_increasing_id)\(", re.IGNORECASE
+)
 _FIXED = re.compile(r"\b(input_file_name|input_file_block_start|input_file_block_length)\(", re.IGNORECASE)
 
 

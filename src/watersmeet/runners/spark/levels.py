@@ -1,9 +1,9 @@
 """The levels of a step as Spark's DataFrames.
 
-    union of the streams (stream, slots)                 in the streaming plan (`union`)
-      -> hash, site -> exchange -> site tasks            level 0
-      -> hash, site -> exchange -> site tasks            level 1, ...
-      -> filters -> rows (a struct column per stream)    to the sink
+union of the streams (stream, slots)                 in the streaming plan (`union`)
+-> hash, site -> exchange -> site tasks            level 0
+-> hash, site -> exchange -> site tasks            level 1, ...
+-> filters -> rows (a struct column per stream)    to the sink
 """
 
 import re
@@ -27,7 +27,7 @@ from watersmeet.runners.spark.union import STREAM, UnionLayout
 from watersmeet.runners.spark.worker_socket import acknowledge_at_once
 from watersmeet.site.effects import Report
 from watersmeet.site.layout import Layout, slot_name
-from watersmeet.site.messages import BODY, HASH, SITE, TAG, INPUTS_MAX, Kind, tag_of
+from watersmeet.site.messages import BODY, HASH, INPUTS_MAX, SITE, TAG, Kind, tag_of
 from watersmeet.site.spec import LevelSpec
 from watersmeet.site.task import SiteTask
 
@@ -68,7 +68,7 @@ class FirstDelta:
 
     def _write_down(self, topology: Topology, routing: Routing) -> None:
         numbers = {name: number for number, name in enumerate(self.union.streams)}
-        sources = {tag: source for tag, source in topology.stream_tags().items()}
+        sources = topology.stream_tags()
         stream_of = {tag: numbers[source.name] for tag, source in sources.items()}
         keys = {stream_of[tag]: self._keys(source) for tag, source in sources.items()}
         tables = {stream_of[tag]: routing[topology.inputs[tag][0].id] for tag in sources}
@@ -163,8 +163,9 @@ def _slots(
         for column, slot in layout.columns[tag]:
             filled.setdefault(slot, {})[case_of[tag]] = in_slots(_value(column, source), below)
     return [
-        by_case(case, {number: expression(sql) for number, sql in cases.items()}, cases, guarded=len(cases) < len(sources))
-        .alias(slot_name(slot))
+        by_case(
+            case, {number: expression(sql) for number, sql in cases.items()}, cases, guarded=len(cases) < len(sources)
+        ).alias(slot_name(slot))
         for slot, cases in sorted(filled.items())
     ]
 

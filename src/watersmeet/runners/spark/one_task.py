@@ -115,7 +115,7 @@ class Pace:
 
     def prefers_local(self, load: Load, sites: int, levels: int) -> bool:
         """Whether one task takes less time than one for every site at every level."""
-        local, long = (self.expected_ms(way, load, sites, levels) for way in ("local", "long"))  # type: ignore[arg-type]
+        local, long = (self.expected_ms(way, load, sites, levels) for way in ("local", "long"))
         return local <= long
 
     def rows_limit(self, load: Load, sites: int, levels: int) -> int | None:

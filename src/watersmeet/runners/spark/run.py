@@ -50,6 +50,7 @@ class Start:
     name: str | None = None
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     cleans_when_idle: bool = True
+    copies: str | None = None
 
     @property
     def ends_by_itself(self) -> bool:
@@ -175,7 +176,8 @@ def start_run(start: Start) -> Run:
     check_workers(start.session, workers)
     offsets = SparkOffsets(f"{start.location.rstrip('/')}/spark")
     driver = uuid.uuid4().hex[:12]
-    checkpoint = open_checkpoint(start.location, start.expected, offsets, driver, switches().wrap)
+    wrap = switches().wrap
+    checkpoint = open_checkpoint(start.location, start.expected, offsets, driver, wrap, copies=start.copies)
     try:
         loop = _loop(start, checkpoint, layout, driver)
         writer = union.writeStream.foreachBatch(loop.batch).trigger(**start.trigger)
@@ -191,8 +193,6 @@ def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str
     files = start.files and replace(start.files, query=query_id)
     start.sink.begin(query_id)
     local = LocalWay(switches().shortcut)
-    runner = SparkRunner(
-        start.session, checkpoint.storage, driver, layout, start.projection, start.sink, files, local
-    )
+    runner = SparkRunner(start.session, checkpoint.storage, driver, layout, start.projection, start.sink, files, local)
     options = DriverOptions(driver, start.expected, start.memory, start.retained_versions, files)
     return start_driver(checkpoint, runner, options)

@@ -21,9 +21,9 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from watersmeet.site.result_files import epoch_prefix
 from watersmeet.model.errors import OptionError
 from watersmeet.model.ids import EpochId
+from watersmeet.site.result_files import epoch_prefix
 from watersmeet.storage.failures import reported
 from watersmeet.storage.open import open_files
 

@@ -59,7 +59,10 @@ def site_of(case: str, routings: Mapping[int, Sequence[int]], groups: int, hashe
 
 
 def by_case(
-    case: str, values: Mapping[int, SparkColumn], alike: Mapping[int, object] | Collection[int] = (), *,
+    case: str,
+    values: Mapping[int, SparkColumn],
+    alike: Mapping[int, object] | Collection[int] = (),
+    *,
     guarded: bool = False,
 ) -> SparkColumn:
     """The value of a row's own case. Cases that are ``alike``, written in the same way, are told apart by nobody.
