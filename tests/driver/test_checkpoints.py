@@ -3,13 +3,11 @@
 import shutil
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 import pytest
 
 import watersmeet as wm
 from watersmeet.model import errors
-from watersmeet.state import versions
 
 pytestmark = pytest.mark.spark
 
@@ -28,9 +26,9 @@ def copy(made, tmp_path):
     return Path(shutil.copytree(made, tmp_path / "copy"))
 
 
-def start(spark, folder, on="A.k = B.k", column="v", **options):
+def start(spark, folder, on="A.k = B.k", column="v", more=(), **options):
     flow = wm.Flow(spark)
-    a = flow.stream("A", wm.testing.replay(spark, [pa.table({"k": [1, 2], "v": [1, 2]})], str(folder / "A")))
+    a = flow.stream("A", wm.testing.replay(spark, [pa.table({"k": [1, 2], "v": [1, 2]}), *more], str(folder / "A")))
     b = flow.stream("B", wm.testing.replay(spark, [pa.table({"k": [1, 1], "v": [3, 4]})], str(folder / "B")))
     rows = flow.join(a, b, on=on).select(f"A.{column} AS a", "B.v AS b")
     writer = rows.writeStream.format("noop").option("checkpointLocation", str(folder / "ck")).options(**options)
@@ -68,25 +66,36 @@ def test_a_missing_run_is_refused_by_name(spark, copy):
     refused(spark, copy, errors.CheckpointCorruptError, run.name)
 
 
-def test_a_damaged_run_is_refused_by_name(spark, copy):
-    run = next((copy / "ck/state/runs").rglob("*.arrow"))
+def test_a_damaged_run_is_refused_by_name_when_it_is_used(spark, tmp_path):
+    assert start(spark, tmp_path).awaitTermination(120)
+    run = next((tmp_path / "ck/state/runs/join1/B").rglob("*.arrow"))
     data = bytearray(run.read_bytes())
     data[len(data) // 2] ^= 1
     run.write_bytes(data)
+    before = set(files(tmp_path / "ck/state/runs"))
+    another = pa.table({"k": [1], "v": [5]})
+    with pytest.raises(errors.CheckpointCorruptError, match=run.name):
+        start(spark, tmp_path, more=[another]).awaitTermination(120)
+    assert set(files(tmp_path / "ck/state/runs")) >= before, "nothing is deleted that could be restored"
+
+
+def test_a_run_cut_short_is_refused_by_name_before_anything_is_touched(spark, copy):
+    run = next((copy / "ck/state/runs").rglob("*.arrow"))
+    run.write_bytes(run.read_bytes()[:-8])
     refused(spark, copy, errors.CheckpointCorruptError, run.name)
 
 
 def test_a_damaged_manifest_is_refused_by_name(spark, copy):
     last = max((copy / "ck/state/manifest").iterdir())
-    last.write_bytes(last.read_bytes().replace(b'"groups":300', b'"groups":301'))
+    last.write_bytes(last.read_bytes().replace(b'"batch":0', b'"batch":1'))
     refused(spark, copy, errors.CheckpointCorruptError, last.name)
 
 
-def test_a_newer_format_is_refused(spark, copy):
+@pytest.mark.parametrize(("number", "how"), [(99, "a newer one"), (1, "finish the query with the version that wrote")])
+def test_another_format_is_refused(spark, copy, number, how):
     last = max((copy / "ck/state/manifest").iterdir())
-    newer = msgspec.structs.replace(versions.decode(last.read_bytes(), "it"), format=99)
-    last.write_bytes(versions.encode(newer))
-    refused(spark, copy, errors.CheckpointMismatchError, "format 99")
+    last.write_bytes(last.read_bytes().replace(b'"format":2', f'"format":{number}'.encode()))
+    refused(spark, copy, errors.CheckpointMismatchError, f"format {number}.*{how}")
 
 
 def test_a_checkpoint_that_lost_its_manifests_is_refused(spark, copy):

@@ -57,7 +57,7 @@ class Loop(Generic[Batch]):
             if self._is_new(batch_id):
                 taken = self.stepper.epoch(batch, BatchId(batch_id))
                 self.last_was_cleanup = False
-                self.history.add(batch_id, step_metrics(self.manifest, taken.effects, taken.laps_ms, self.options))
+                self.history.add(batch_id, step_metrics(self.manifest, taken, self.options))
                 self._keep_generations_few()
 
     def clean(self, moment: Moment, operators: tuple[OperatorId, ...] = (), closed_by: int | None = None) -> bool:
@@ -144,8 +144,7 @@ class Loop(Generic[Batch]):
         taken = self.stepper.clean()
         self.last_was_cleanup = True
         cleanup = Cleanup.of(cleaning, taken.effects, self.missing_groups())
-        metrics = step_metrics(self.manifest, taken.effects, taken.laps_ms, self.options, cleanup)
-        self.history.add_cleanup(metrics)
+        self.history.add_cleanup(step_metrics(self.manifest, taken, self.options, cleanup))
 
 
 def _over() -> StoppedError:

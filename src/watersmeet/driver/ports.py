@@ -44,11 +44,15 @@ class Step(Generic[Batch]):
 
 @dataclass(frozen=True)
 class Done:
-    """What the tasks of a step did, bottom-up, and the files of results that wait to be published below a path."""
+    """What the tasks of a step did, bottom-up, and the files of results that wait to be published below a path.
+
+    ``results`` is how many the sink got, where filters have left fewer than the root has made.
+    """
 
     effects: Sequence[Effects]
     path: str = ""
     names: tuple[tuple[str, str], ...] = ()
+    results: int | None = None
 
 
 class Runner(Protocol[Batch]):

@@ -1,13 +1,14 @@
 """What a step did, for ``lastProgress``: typed values, which a user sees as dictionaries under ``customMetrics``."""
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from watersmeet.adapt.cleaning.policy import missing_groups
 from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.driver.step import Taken
 from watersmeet.model.ids import OperatorId, SiteId
 from watersmeet.site.effects import Effects
 from watersmeet.state.manifest import Cleaning, Manifest
@@ -55,11 +56,15 @@ class Cleanup(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A step; what concerns a budget or cleanup is there only where there is one."""
+    """A step; what concerns a budget or cleanup is there only where there is one.
+
+    ``rows_out`` are the rows the root has made, ``results`` those that filters have let pass to the sink.
+    """
 
     epoch: int
     version: int
     rows_out: int
+    results: int
     state_rows: int
     state_bytes: int
     runs: int
@@ -100,25 +105,23 @@ class History:
 
 
 def step_metrics(
-    manifest: Manifest,
-    effects: Iterable[Effects],
-    times_ms: dict[str, float],
-    options: MemoryOptions,
-    cleanup: Cleanup | None = None,
+    manifest: Manifest, taken: Taken, options: MemoryOptions, cleanup: Cleanup | None = None
 ) -> StepMetrics:
     """Summarise a step from its effects and the manifest it committed."""
-    told = list(effects)
+    told = list(taken.effects)
+    made = sum(each.rows_out.get(manifest.plan.root.id, 0) for each in told)
     live = [int(size) for size in live_bytes_by_site(manifest)] if options.is_limited else None
     return StepMetrics(
         epoch=manifest.version - 1,
         version=manifest.version,
-        rows_out=sum(each.rows_out.get(manifest.plan.root.id, 0) for each in told),
+        rows_out=made,
+        results=made if taken.results is None else taken.results,
         state_rows=manifest.rows,
         state_bytes=manifest.bytes,
         runs=len(manifest.runs),
         operators=[_operator(manifest, told, name) for name in manifest.operators],
         sites=[_site(told, SiteId(site)) for site in range(manifest.sites)],
-        duration_ms={name: round(value) for name, value in times_ms.items()},
+        duration_ms={name: round(value) for name, value in taken.laps_ms.items()},
         memory_budget=options.budget_bytes,
         live_bytes=live,
         spilled_groups=missing_groups(manifest) if options.is_limited else None,

@@ -69,6 +69,7 @@ class Taken:
 
     effects: Sequence[Effects]
     laps_ms: dict[str, float]
+    results: int | None = None
 
 
 @dataclass
@@ -160,7 +161,7 @@ class Stepper(Generic[Batch]):
 
         self.is_first = False
         self.reach(f"{name}-end", manifest.version)
-        return Taken(done.effects, clock.laps_ms)
+        return Taken(done.effects, clock.laps_ms, done.results)
 
     def _plan(self, manifest: Manifest, batch: Batch | None) -> Step[Batch]:
         """What the tasks of the next step are told."""

@@ -6,14 +6,18 @@ import pytest
 import watersmeet as wm
 from watersmeet.model.ids import InputName, OperatorId, RunId
 from watersmeet.runners.spark.batch_limit import LIMIT, ROWS, UNLIMITED, BatchLimit
+from watersmeet.model.plan import Plan
+from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest, RunFile
 
 pytestmark = pytest.mark.spark
 
+PLAN = Plan((), (), ())
+
 
 def manifest(row_bytes: int) -> Manifest:
-    run = RunFile(RunId("r"), "r", OperatorId("join1"), InputName("A"), ((0, 1),), 10, 10 * row_bytes, 0)
-    return Manifest("query", {}, 1, 1, {}, runs={run.id: run})
+    run = RunFile(RunId("r"), "r", OperatorId("join1"), InputName("A"), GroupSet.of([0]), 10, 10 * row_bytes, 0)
+    return Manifest("query", PLAN, 1, 1, {}, runs={run.id: run})
 
 
 @pytest.fixture
@@ -23,7 +27,7 @@ def session(spark):
 
 def test_the_limit_is_lifted_for_small_rows_and_comes_back_for_large_ones(session):
     limit, default = BatchLimit.of(session), session.conf.get(LIMIT)
-    limit.adjust(Manifest("query", {}, 1, 1, {}), may_lift=True)
+    limit.adjust(Manifest("query", PLAN, 1, 1, {}), may_lift=True)
     assert session.conf.get(LIMIT) == default, "nothing is known of the rows yet"
     limit.adjust(manifest(row_bytes=100), may_lift=True)
     assert session.conf.get(LIMIT) == UNLIMITED

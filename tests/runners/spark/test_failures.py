@@ -41,7 +41,7 @@ def failure_of(query):
 def test_a_full_disk_stops_the_query_and_loses_nothing(spark, tmp_path):
     sink = Collected()
     with wm.testing.thrown(
-        wrap=lambda storage: FaultyStorage(storage, full_after_bytes=3000, ledger=str(tmp_path / "l"))
+        wrap=lambda storage: FaultyStorage(storage, full_after_bytes=6000, ledger=str(tmp_path / "l"))
     ):
         query = start(spark, tmp_path, sink)
         error = failure_of(query)

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from tests.support.oracle import joined
 from tests.support.spark_runs import Collected
-from watersmeet.engine import run as engine_run
-from watersmeet.engine.checkpoint import state_storage
+from watersmeet.driver.checkpoint import state_storage
+from watersmeet.runners.spark import run as spark_run
 
 import watersmeet as wm
-from watersmeet.adapt import merging
+from watersmeet.adapt.merging import choice as merging
 from watersmeet.model.ids import Version
 from watersmeet.state.runs import epoch_of
 from watersmeet.state.versions import VersionStore
@@ -60,7 +60,7 @@ def test_the_place_of_copies_is_an_option(spark, tmp_path, monkeypatch):
     def opened(*_, copies, **__):
         raise Stopped(copies)
 
-    monkeypatch.setattr(engine_run, "open_checkpoint", opened)
+    monkeypatch.setattr(spark_run, "open_checkpoint", opened)
     flow = wm.Flow(spark)
     a, b = (flow.stream(name, wm.testing.replay(spark, DATA[name])) for name in "AB")
     writer = a.join(b, on="A.k = B.k").writeStream.format("noop").option("copyLocation", str(tmp_path))

@@ -183,7 +183,7 @@ def test_a_cleanup_that_waits_for_a_batch_does_not_go_on_if_the_batch_fails(file
     version = run.manifest.version
     assert begun.wait(60)
     with pytest.raises(wm.WatersmeetError, match="this run of the query is over"):
-        run.loop.clean(run.start.topology.plan.operators)
+        run.loop.clean("idle")
     with pytest.raises(Exception, match="the sink is gone"):
         query.awaitTermination()
     assert run.manifest.version == version

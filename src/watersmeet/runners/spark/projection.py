@@ -42,6 +42,11 @@ class Projection:
         texts = first.items if isinstance(first, Select) else ()
         return tuple(text for text in texts if isinstance(text, str)) if _all_text(first) else None
 
+    @property
+    def filters(self) -> bool:
+        """Whether some rows may not pass."""
+        return any(isinstance(step, Where) for step in self.steps)
+
     def refuse_aggregates(self, empty: DataFrame) -> None:
         """Refuse steps that make a row of no rows: an aggregate would be one of each epoch by itself."""
         if (len(self.steps) > 1 or any(map(_has_columns, self.steps))) and not empty.isEmpty():

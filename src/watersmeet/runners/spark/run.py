@@ -140,7 +140,7 @@ class Run:
     def _with_metrics(self, report: dict[str, Any]) -> dict[str, Any]:
         metrics = self.history.get(report["batchId"])
         if metrics is not None and "sink" in report:
-            report["sink"]["numOutputRows"] = metrics.rows_out
+            report["sink"]["numOutputRows"] = metrics.results
         return report | {"customMetrics": {} if metrics is None else msgspec.to_builtins(metrics)}
 
     def _input_rests(self) -> bool:

@@ -13,7 +13,8 @@ import uuid
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
 from watersmeet.driver.ports import Done, Step
 from watersmeet.runners.spark.batch_limit import BatchLimit
@@ -63,8 +64,10 @@ class SparkRunner:
             ready.session.removeTag(self._tag)
 
     def cancel(self) -> None:
-        """Cut off a step of cleanup."""
-        self.session.interruptTag(self._tag)
+        """Cut off a step of cleanup; Spark knows the tag of a job in the session that runs it."""
+        ready = self._ready
+        if ready is not None:
+            ready.session.interruptTag(self._tag)
 
     def close(self) -> None:
         """Release what Spark holds for the run; Spark may be gone already."""
@@ -78,13 +81,15 @@ class SparkRunner:
         started = time.monotonic()
         written = job.give_to_sink()
         effects = self._effects()
+        results = job.results() if len(effects) == step.tasks else None
         if len(effects) < step.tasks:
+            started, job.way = time.monotonic(), "long"
             run_unread(job.long_way())
             effects = self._effects()
-        elif step.batch is not None:
+        if step.batch is not None and effects:
             load = Load.of(effects, writes_files=self.files is not None)
             self.local.learn(job.way, load, (time.monotonic() - started) * 1000, step.levels)
-        return self._done(step, effects, written)
+        return replace(self._done(step, effects, written), results=results)
 
     def _done(self, step: Step[DataFrame], effects: list[Effects], written: Written | None) -> Done:
         if self.files is None or self.files.path is None:
@@ -137,6 +142,7 @@ class Job:
     step: Step[DataFrame]
     ready: Ready
     way: Way = "long"
+    _observed: Observation | None = None
 
     def give_to_sink(self) -> Written | None:
         """Have the sink consume the rows, by the way that should be quicker; if that is given up, by the other."""
@@ -181,8 +187,16 @@ class Job:
         if runner.files is not None or not self.step.has_results:
             run_unread(rows)
             return None
-        finished = runner.projection.apply(finish(rows, self.step.manifest.plan.root))
+        root = self.step.manifest.plan.root
+        finished = runner.projection.apply(finish(rows, root))
+        if root.filters or runner.projection.filters:
+            self._observed = Observation()
+            finished = finished.observe(self._observed, F.count(F.lit(1)).alias("results"))
         return runner.sink.write(finished, self.step.epoch)
+
+    def results(self) -> int | None:
+        """How many results filters have let pass to the sink; None where there are none. To be asked after all ran."""
+        return None if self._observed is None else int(self._observed.get["results"])
 
     def _first_delta(self) -> DataFrame | None:
         batch = self.step.batch

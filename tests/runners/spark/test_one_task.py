@@ -1,12 +1,12 @@
-"""The shortcut: which epochs take it, that it can be given up, and that it is the same to everyone else."""
+"""The local exchange: which epochs take it, that it can be given up, and that it is the same to everyone else."""
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from tests.support.oracle import joined, multiset
 from tests.support.spark_runs import PATIENCE_S
-from watersmeet.engine import shortcut, step
-from watersmeet.runners.spark.shortcut import Load, Shortcut
+from watersmeet.runners.spark import one_task, runner
+from watersmeet.runners.spark.one_task import Load, LocalWay, Pace
 
 import watersmeet as wm
 from watersmeet.site.spec import MergeOrder
@@ -66,9 +66,9 @@ def test_it_can_be_switched_off(spark):
 @pytest.mark.parametrize(("most", "repeated"), [(10**6, 0), (100, 1)])
 def test_a_first_epoch_may_give_it_up_without_a_trace(spark, tmp_path, monkeypatch, most, repeated):
     again: list[object] = []
-    run = step.run_unread
-    monkeypatch.setattr(step, "run_unread", lambda rows: (again.append(rows), run(rows)))
-    monkeypatch.setattr(shortcut, "FIRST_ROWS", most)
+    long_way = runner.Job.long_way
+    monkeypatch.setattr(runner.Job, "long_way", lambda job: (again.append(job), long_way(job))[1])
+    monkeypatch.setattr(one_task, "FIRST_ROWS", most)
     rows = tree(spark).select("A.id AS a", "B.id AS b", "C.id AS c")
     writer = rows.writeStream.format("parquet").option("path", str(tmp_path / "out")).option("sites", 2)
     query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
@@ -104,6 +104,34 @@ def test_epochs_without_rows_take_it_too(spark):
     assert multiset(pa.concat_tables(got)) == joined(streams, CONDITIONS, "A.id AS a, B.id AS b, C.id AS c")
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["function", "memory", "csv"])
+def test_a_burst_is_given_up_before_a_sink_has_got_anything_and_goes_the_long_way(spark, tmp_path, monkeypatch, kind):
+    ways: list[str] = []
+    give = runner.Job.give_to_sink
+    monkeypatch.setattr(runner.Job, "give_to_sink", lambda job: (give(job), ways.append(job.way))[0])
+    monkeypatch.setattr(Pace, "rows_limit", lambda *_: 200)
+    monkeypatch.setattr(Pace, "prefers_local", lambda *_: True)
+    small, large = parts("A")[0], pa.concat_tables([part.slice(0, 20) for part in parts("A") * 6])
+    streams = {name: [small, small, large, small] for name in "ABC"}
+    got: dict[int, pa.Table] = {}
+    rows = tree(spark, streams=streams).select("A.id AS a", "B.id AS b", "C.id AS c")
+    writer = rows.writeStream.option("sites", 2).trigger(availableNow=True).queryName("burst")
+    if kind == "function":
+        writer = writer.foreachBatch(lambda batch, epoch: got.update({epoch: batch.toArrow()}))
+    else:
+        writer = writer.format(kind).option("checkpointLocation", str(tmp_path / "ck"))
+        writer = writer.option("path", str(tmp_path / "out")) if kind == "csv" else writer
+    assert writer.start().awaitTermination(PATIENCE_S)
+    assert ways == ["long", "local", "long", "local"]
+    if kind == "memory":
+        got[0] = spark.table("burst").toArrow()
+    elif kind == "csv":
+        got[0] = spark.read.schema("a string, b string, c string").csv(str(tmp_path / "out")).toArrow()
+    expected = joined(streams, CONDITIONS, "A.id AS a, B.id AS b, C.id AS c")
+    assert multiset(pa.concat_tables(got.values())) == expected
+
+
 @pytest.mark.parametrize(
     ("load", "sites", "suits"),
     [
@@ -115,26 +143,42 @@ def test_epochs_without_rows_take_it_too(spark):
     ],
 )
 def test_the_more_cores_there_are_the_smaller_an_epoch_has_to_be(load, sites, suits):
-    assert load.suits_one_task(sites, levels=1) is suits
+    assert Pace().prefers_local(load, sites, levels=1) is suits
+
+
+def test_what_epochs_really_took_corrects_the_estimates():
+    pace, load = Pace(), Load(450_000, 0, 900)
+    assert pace.prefers_local(load, sites=2, levels=1)
+    for _ in range(6):
+        pace.learn("local", load, 5_000, sites=2, levels=1)
+    assert not pace.prefers_local(load, sites=2, levels=1)
+
+
+def test_rows_beyond_which_one_task_is_not_worth_it_are_foretold():
+    small = Load(2_000, 0, 20)
+    assert Pace().rows_limit(small, sites=2, levels=2) is None, "with two cores it always is"
+    many_cores = Pace().rows_limit(small, sites=16, levels=2)
+    assert many_cores is not None
+    assert small.came < many_cores < 500 * small.came
 
 
 class Level:
     """As much of a level's specification as the decision looks at."""
 
-    def __init__(self, *, packed: bool = True, direct: object = None, merges: tuple[MergeOrder, ...] = ()) -> None:
-        self.packed, self.direct = packed, direct
+    def __init__(self, *, packed: bool = True, files: object = None, merges: tuple[MergeOrder, ...] = ()) -> None:
+        self.packed, self.files = packed, files
         self.sites = {site: type("Slice", (), {"merges": merges}) for site in range(2)}
 
 
 def test_of_a_first_epoch_only_one_that_can_be_repeated_tries():
-    assert not Shortcut().suits([Level()])
-    assert Shortcut().suits([Level(direct=object())])
-    assert not Shortcut(allowed=False).suits([Level(direct=object())])
+    assert not LocalWay().suits([Level()])
+    assert LocalWay().suits([Level(files=object())])
+    assert not LocalWay(allowed=False).suits([Level(files=object())])
 
 
 def test_large_merges_are_shared_by_the_sites():
-    run = type("Run", (), {"bytes": shortcut.MERGED_BYTES_MAX})
-    small, large = (MergeOrder("join1", "A", ((run, None),) * count, ()) for count in (0, 1))
-    decided = Shortcut(last=Load(10, 10, 1))
+    run = type("Run", (), {"bytes": one_task.MERGED_BYTES_MAX + 1})
+    small, large = (MergeOrder(None, ((run, None),) * count, None) for count in (0, 1))
+    decided = LocalWay(last=Load(10, 10, 1))
     assert decided.suits([Level(merges=(small,))])
     assert not decided.suits([Level(merges=(large,))])
