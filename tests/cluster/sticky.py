@@ -1,4 +1,4 @@
-"""Twenty-four epochs on two executors, one of which is killed before epoch 20. Prints what happened as JSON."""
+"""Twelve epochs on two executors, one of which is killed before epoch 8. Prints what happened as JSON."""
 
 import json
 import os
@@ -14,8 +14,8 @@ from tests.support.spark_runs import PATIENCE_S, Collected
 
 import watersmeet as wm
 
-EPOCHS = 24
-KILL_AT = 20
+EPOCHS = 12
+KILL_AT = 8
 SITES = 2
 
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,30 @@ import watersmeet as wm
 from watersmeet.adapt.spilling import STRATEGIES
 
 EPOCHS = 4
-CONDITIONS = ("A.k = B.k", "B.t = C.t")
 PATIENCE_S = 240
 WITH_BUDGET = 1000
 """Queries of this seed and above have far too little memory, so they spill and clean up."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a seed decides: how results are written, whether one task may do everything, and how rows travel."""
+
+    through_spark: bool
+    shortcut: bool
+    key: str
+    with_budget: bool
+
+    @classmethod
+    def of(cls, seed: int) -> "Variant":
+        """All combinations within eight seeds."""
+        key = "m" if seed // 4 % 2 == 0 else "t"
+        return cls(bool(seed % 2), seed // 2 % 2 == 0, key, seed >= WITH_BUDGET)
+
+    @property
+    def conditions(self) -> tuple[str, str]:
+        """The second level joins on whole numbers, which travel in parcels, or on texts, which travel in slots."""
+        return "A.k = B.k", f"B.{self.key} = C.{self.key}"
 
 
 def tables(seed: int) -> dict[str, list[pa.Table]]:
@@ -26,20 +47,23 @@ def tables(seed: int) -> dict[str, list[pa.Table]]:
     return {name: [_table(rng, epoch) for epoch in range(EPOCHS)] for name in "ABC"}
 
 
-def start(spark: SparkSession, folder: Path, seed: int) -> wm.Query:
+def start(spark: SparkSession, folder: Path, seed: int, *, now: bool = True) -> wm.Query:
     """Start, or go on with, the query of a folder."""
+    variant = Variant.of(seed)
     flow = wm.Flow(spark)
     frames = {name: wm.testing.replay(spark, parts, str(folder / name)) for name, parts in tables(seed).items()}
     a, b, c = (flow.stream(name, frame) for name, frame in frames.items())
-    rows = a.join(b, on="A.k = B.k").join(c, on="B.t = C.t")
+    first, second = variant.conditions
+    rows = a.join(b, on=first).join(c, on=second)
     writer = rows.select("A.id AS a", "B.id AS b", "C.id AS c", "A.k AS k").writeStream.format("parquet")
     writer = writer.option("path", str(folder / "out")).option("checkpointLocation", str(folder / "checkpoint"))
-    if seed >= WITH_BUDGET:
+    if variant.with_budget:
         writer = writer.option("memoryBudget", "1k").option("spillStrategy", sorted(STRATEGIES)[seed % len(STRATEGIES)])
-    if seed % 2:  # through Spark's own writer instead of the site tasks
+    if variant.through_spark:  # Spark's own writer instead of the site tasks
         writer = writer.option("maxRecordsPerFile", 1000)
-    with wm.testing.thrown(shortcut=seed // 2 % 2 == 0):
-        return writer.option("sites", 2).trigger(availableNow=True).start()
+    writer = writer.option("sites", 2)
+    with wm.testing.thrown(shortcut=variant.shortcut):
+        return (writer.trigger(availableNow=True) if now else writer).start()
 
 
 def finish(spark: SparkSession, folder: Path, seed: int, most_starts: int = 4) -> None:
@@ -65,7 +89,7 @@ def written(folder: Path) -> Counter[str]:
 
 def expected(seed: int) -> Counter[str]:
     select = "A.id AS a, B.id AS b, C.id AS c, A.k AS k"
-    return joined(tables(seed), CONDITIONS, select)
+    return joined(tables(seed), Variant.of(seed).conditions, select)
 
 
 def session(master: str) -> SparkSession:
@@ -85,6 +109,7 @@ def _table(rng: np.random.Generator, epoch: int) -> pa.Table:
         {
             "id": pa.array(rng.integers(0, 10**9, rows)),
             "k": pa.array(keys, mask=rng.random(rows) < 0.05),
+            "m": pa.array(rng.integers(0, 12, rows)),
             "t": pa.array([f"t{key}" for key in rng.integers(0, 12, rows)], pa.string()),
         }
     )

@@ -19,11 +19,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 QUICK_DRIVER = [("before-commit", 1), ("after-commit", 3)]
 QUICK_WORKER = [("mid-output", 1), ("after-effects", 0)]
-QUICK_EXECUTOR = ["after-runs:1"]
 POINTS = (*DRIVER_POINTS, *WORKER_POINTS, *CLEANUP_POINTS)
 ALL_DRIVER = [(point, epoch) for point in DRIVER_POINTS for epoch in (0, 1, 3)]
 ALL_WORKER = [(point, epoch) for point in WORKER_POINTS for epoch in (0, 1, 3)]
-ALL_EXECUTOR = [f"{point}:{epoch}" for point in WORKER_POINTS for epoch in (0, 1)]
 
 
 # After four epochs, version 5 is the decision to clean join1, step 5 cleans it, and step 7 cleans join2.
@@ -73,13 +71,6 @@ def kill_worker_at(spark: SparkSession, folder: Path, patch: pytest.MonkeyPatch,
     check(folder, seed)
 
 
-def kill_executors_at(plans: list[str]) -> None:
-    command = [sys.executable, "-m", "tests.crash.executors", *plans]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=550)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("survived") == len(plans)
-
-
 @pytest.mark.parametrize(("point", "epoch"), QUICK_DRIVER)
 def test_a_killed_driver_loses_and_repeats_nothing(spark, tmp_path, point, epoch):
     kill_driver_at(spark, tmp_path, point, epoch)
@@ -97,10 +88,6 @@ def test_a_driver_killed_between_spill_and_cleanup_loses_and_repeats_nothing(spa
 
 def test_a_worker_killed_in_cleanup_loses_and_repeats_nothing(spark, tmp_path, monkeypatch):
     kill_worker_at(spark, tmp_path, monkeypatch, *WORKER_CLEANUP[0])
-
-
-def test_a_killed_executor_loses_and_repeats_nothing():
-    kill_executors_at(QUICK_EXECUTOR)
 
 
 @pytest.mark.slow
@@ -139,8 +126,3 @@ def test_a_driver_killed_at_any_time_loses_and_repeats_nothing(spark, tmp_path, 
 @pytest.mark.parametrize(("point", "epoch"), ALL_WORKER)
 def test_a_worker_killed_at_any_point_loses_and_repeats_nothing(spark, tmp_path, monkeypatch, point, epoch):
     kill_worker_at(spark, tmp_path, monkeypatch, point, epoch)
-
-
-@pytest.mark.slow
-def test_executors_killed_at_any_point_lose_and_repeat_nothing():
-    kill_executors_at(ALL_EXECUTOR)

@@ -26,6 +26,7 @@ from watersmeet.model.errors import CheckpointCorruptError, StoppedError, Waters
 from watersmeet.model.ids import BatchId, OperatorId
 from watersmeet.state.manifest import Manifest
 
+CANCEL_EVERY_S = 0.5
 GENERATIONS_LIMIT = 2 * GENERATIONS_MAX
 """From here on, epochs wait for the cleanup that keeps the number of generations down."""
 
@@ -98,10 +99,15 @@ class Loop(Generic[Batch]):
 
     def close(self) -> None:
         """Release what the run holds on to, once no step is under way any more."""
-        with self._turn:
+        while not self._turn.acquire(timeout=CANCEL_EVERY_S):
+            if self.stopping.is_set():
+                self.stepper.runner.cancel()  # a job that had not begun when it was cancelled before
+        try:
             self._is_over = True  # whoever still waits for a turn comes too late
             self.stepper.checkpoint.close()
             self.stepper.runner.close()
+        finally:
+            self._turn.release()
 
     @contextmanager
     def _taking_turns(self) -> Iterator[None]:

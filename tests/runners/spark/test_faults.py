@@ -135,7 +135,7 @@ def test_stop_cancels_a_job_of_cleanup_and_the_step_is_repeated(spark, tmp_path)
     begun, got = threading.Event(), {}
 
     def slow(value):
-        time.sleep(3)
+        time.sleep(1)
         return value
 
     def sink(rows, epoch):

@@ -57,17 +57,16 @@ class SparkRunner:
         ready = self._begin(step)
         if step.batch is not None:
             return self._run(step, ready)
-        ready.session.addTag(self._tag)  # a job of a batch is cancelled with its streaming query
+        context = self.session.sparkContext
+        context.addJobTag(self._tag)  # a job of a batch is cancelled with its streaming query
         try:
             return self._run(step, ready)
         finally:
-            ready.session.removeTag(self._tag)
+            context.removeJobTag(self._tag)
 
     def cancel(self) -> None:
-        """Cut off a step of cleanup; Spark knows the tag of a job in the session that runs it."""
-        ready = self._ready
-        if ready is not None:
-            ready.session.interruptTag(self._tag)
+        """Cut off a step of cleanup."""
+        self.session.sparkContext.cancelJobsWithTag(self._tag)
 
     def close(self) -> None:
         """Release what Spark holds for the run; Spark may be gone already."""

@@ -1,0 +1,57 @@
+"""Queries on a cluster of two real executor processes, one after the other. A program of its own.
+
+A scenario is ``seed``, ``seed:idle`` (cleanup comes by itself when input pauses) or ``seed:point:epoch`` (an executor is
+killed there). The seed decides how results are written, how rows travel, and whether there is too little memory.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from tests.crash.query import PATIENCE_S, expected, finish, session, start, written
+from tests.support.oracle import difference
+
+from watersmeet.testing import CrashPlan
+
+
+def main(scenarios: list[str]) -> None:
+    spark = session("local-cluster[2,1,512]")
+    for text in scenarios:
+        seed, *rest = text.split(":")
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            os.environ.pop("WATERSMEET_CRASH", None)
+            if rest == ["idle"]:
+                clean_when_idle(spark, folder, int(seed))
+            else:
+                run(spark, folder, int(seed), rest)
+            got, wanted = written(folder), expected(int(seed))
+            assert got == wanted, f"{text}: {difference(got, wanted)}"
+            print("survived", text, flush=True)  # noqa: T201
+    spark.stop()
+
+
+def run(spark: SparkSession, folder: Path, seed: int, crash: list[str]) -> None:
+    if crash:
+        plan = CrashPlan(crash[0], int(crash[1]), "executor", str(folder / "crashed"))
+        os.environ["WATERSMEET_CRASH"] = plan.encode()
+    finish(spark, folder, seed)
+    assert not crash or (folder / "crashed").exists(), f"{crash} was never reached"
+
+
+def clean_when_idle(spark: SparkSession, folder: Path, seed: int) -> None:
+    query = start(spark, folder, seed, now=False)
+    query.processAllAvailable()
+    assert any(event["kind"] == "spill" for event in query.events()), "nothing was spilled"
+    deadline = time.monotonic() + PATIENCE_S
+    while query._run.loop.missing_groups() and time.monotonic() < deadline:  # noqa: SLF001
+        time.sleep(0.2)
+    query.stop()
+    assert query.exception() is None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
