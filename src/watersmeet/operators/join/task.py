@@ -75,8 +75,9 @@ class JoinTask:
         self.output.count(own, blocks, rows)
         if self.group_column is not None:
             rows[0] = with_groups(rows[0], self.group_column, own[gathered[0].owners])
+        together = tuple(rows)
         for index in batches(blocks, _batch_rows(rows)):
-            yield Results(tuple(rows), tuple(index))
+            yield Results(together, tuple(index))
 
 
 def _matched_bytes(found: Sequence[Found]) -> Index:
