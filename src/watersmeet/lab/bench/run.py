@@ -5,13 +5,12 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
 import msgspec
 
-from watersmeet.lab.bench.contenders import Contender
+from watersmeet.lab.bench.contenders import WAYS, Contender
 from watersmeet.lab.bench.data import write_streams
 from watersmeet.lab.bench.measure import run_contender
 from watersmeet.lab.bench.outcome import Outcome, Task
@@ -19,6 +18,7 @@ from watersmeet.lab.bench.report import Report, Section
 from watersmeet.lab.bench.suite import Size, Suite
 from watersmeet.lab.bench.suites import SPILL, choose
 from watersmeet.lab.bench.units import show
+from watersmeet.lab.extra import is_installed, require
 from watersmeet.lab.spill.run import run_spill
 from watersmeet.model.errors import WatersmeetError
 
@@ -107,12 +107,10 @@ def _run_suite(suite: Suite, size: Size, progress: Callable[[str], None]) -> Sec
 
 
 def _check_contenders(suites: list[Suite]) -> None:
-    if any("duckdb" in suite.contenders for suite in suites) and find_spec("duckdb") is None:
-        raise WatersmeetError(
-            "the benchmarks compare with DuckDB", why="it is not installed", how="install it: pip install duckdb"
-        )
+    if any(WAYS[name].engine == "duckdb" for suite in suites for name in suite.contenders):
+        require("duckdb", "the benchmarks compare with DuckDB")
 
 
 def _versions() -> dict[str, str]:
-    installed = {name: version(name) for name in PACKAGES if find_spec(name)}
+    installed = {name: version(name) for name in PACKAGES if is_installed(name)}
     return {"python": platform.python_version(), **installed}
