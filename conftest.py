@@ -24,8 +24,10 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
+    given_to_java = session.sparkContext._gateway.gateway_property.pool  # noqa: SLF001 -- it has no public name
     yield session
     session.stop()
+    given_to_java.clear()  # or threads that outlive the interpreter hold sinks, their modules, and DuckDB in them
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,9 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import duckdb
 import msgspec
@@ -9,14 +12,15 @@ import psutil
 import pytest
 
 from watersmeet import WatersmeetError
-from watersmeet.lab.bench import growth, run, threeway
+from watersmeet.lab.bench import burst, cluster, growth, restart, run, sinks, soak, threeway
+from watersmeet.lab.bench.contenders import EPOCHS, WAYS, Contender
 from watersmeet.lab.bench.data import write_streams
 from watersmeet.lab.bench.measure import run_contender
 from watersmeet.lab.bench.outcome import Outcome, Task
 from watersmeet.lab.bench.report import Comparison, Count, Report, Section, Target
 from watersmeet.lab.bench.run import run_bench
 from watersmeet.lab.bench.suite import gain, share
-from watersmeet.lab.bench.suites import SUITES
+from watersmeet.lab.bench.suites import SUITES, choose
 from watersmeet.lab.bench.watch import Watch
 
 
@@ -146,19 +150,30 @@ def test_a_name_that_no_benchmark_has_is_refused_with_the_nearest():
         run_bench(["growht"], quick=True, progress=print)
 
 
-@pytest.mark.parametrize("name", SUITES)
-def test_the_data_yield_what_the_suite_expects(name, tmp_path):
-    suite = SUITES[name]
-    write_streams(tmp_path, suite.tables(suite.quick))
+def results_by_duckdb(suite, epochs, folder) -> int:
+    """How many results some epochs of a suite's data have."""
+    write_streams(folder, {name: tables[epochs] for name, tables in suite.tables(suite.quick).items()})
     database = duckdb.connect()
     for stream in suite.pipeline.streams:
-        database.execute(f"CREATE VIEW {stream} AS FROM read_parquet('{tmp_path}/{stream}/*.parquet')")
+        database.execute(f"CREATE VIEW {stream} AS FROM read_parquet('{folder}/{stream}/*.parquet')")
     [(results,)] = database.execute(f"SELECT count(*) FROM ({suite.pipeline.sql})").fetchall()
+    return results
+
+
+@pytest.mark.parametrize("name", [name for name, suite in SUITES.items() if not suite.prepared_by])
+def test_the_data_yield_what_the_suite_expects(name, tmp_path):
+    suite = SUITES[name]
+    results = results_by_duckdb(suite, slice(None), tmp_path)
     run = {
         contender: Outcome(contender, 1.0, results, (1.0,) * suite.quick.epochs, (suite.quick.rows,))
         for contender in suite.contenders
     }
     assert all(count.right for count in suite.judge(suite.quick, run)[1])
+
+
+def test_the_data_of_a_restart_have_results_only_in_the_last_epoch_with_state_and_without(tmp_path):
+    found = {name: results_by_duckdb(restart.SUITE, epochs, tmp_path / name) for name, epochs in EPOCHS.items()}
+    assert found == {"all": 2 * 50, "but last": 0, "last": 50}
 
 
 def test_every_epoch_of_growth_completes_as_many_results():
@@ -217,6 +232,130 @@ def test_runs_that_disagree_on_the_results_are_refused(monkeypatch):
     monkeypatch.setattr(run, "write_streams", lambda *_: None)
     with pytest.raises(WatersmeetError, match="1, 1, 2 results"):
         run_bench(["threeway"], quick=False, progress=lambda _: None)
+
+
+def run_of(name, whole_s=10.0, results=0, epoch_ms=(), **rest) -> dict[str, Outcome]:
+    return {name: Outcome(name, whole_s, results, epoch_ms, **rest)}
+
+
+def test_on_a_cluster_the_epochs_after_the_first_are_judged_by_themselves():
+    results = 150_000 * 6**3
+    ours = run_of("watersmeet", 20.0, results, (14_000.0, 2000.0, 4000.0))
+    theirs = run_of("spark", 70.0, results, (10_000.0, 12_000.0, 24_000.0))
+    comparisons, [count] = cluster.judge_threeway(cluster.THREEWAY.full, ours | theirs)
+    ratios = {each.what: each.ratio for each in comparisons if each.target}
+    assert ratios == {"whole run, Spark in-heap": 3.5, "epochs after the first, Spark in-heap": 6.0}
+    assert unmet(comparisons) == []
+    assert count.right
+    slower = run_of("watersmeet", 20.1, results, (14_000.0, 2000.0, 4001.0))
+    assert unmet(cluster.judge_threeway(cluster.THREEWAY.full, slower | theirs)[0]) == list(ratios)
+
+
+def test_a_burst_may_take_three_tenths_longer_than_without_the_shortcut():
+    names = burst.SUITE.contenders
+    epoch_ms = dict(zip(names, (1300.0, 1000.0, 2601.0, 2000.0), strict=True))
+    made = {name: Outcome(name, 9.0, 570_000, (5.0, epoch_ms[name])) for name in names}
+    comparisons, [count] = burst.judge(burst.SUITE.full, made)
+    assert unmet(comparisons) == ["burst as rows, without the shortcut"]
+    assert count.right
+
+
+def test_the_last_epoch_of_a_burst_has_fifty_times_the_rows_of_the_one_before():
+    tables = burst.tables(burst.SUITE.full)
+    for epochs in tables.values():
+        *small, last = [table.num_rows for table in epochs]
+        assert set(small) == {last // 50}
+
+
+def test_every_sink_is_compared_with_the_same_of_spark_s():
+    whole_s = dict(zip(sinks.SUITE.contenders, (10.0, 40.0, 20.0, 59.0), strict=True))
+    made = {name: Outcome(name, time_s, 16_000) for name, time_s in whole_s.items()}
+    comparisons, [count] = sinks.judge(sinks.SUITE.quick, made)
+    assert unmet(comparisons) == ["whole run into a function, Spark in-heap"]
+    assert count.right
+
+
+def restarts(later_s=2.0, remote_later_s=2.0, with_state=2000) -> dict[str, Outcome]:
+    made = run_of("watersmeet-built", 60.0) | run_of("watersmeet-empty", 5.0, 1000)
+    made |= run_of("watersmeet-restarted", 5.0 + later_s, with_state) | run_of("watersmeet-remote-empty", 6.0, 1000)
+    made |= run_of("watersmeet-remote-restarted", 6.0 + remote_later_s, 2000)
+    return made | run_of("watersmeet-remote-moved", 30.0, 2000)
+
+
+def test_a_restart_may_take_two_seconds_more_with_state_than_without():
+    size = restart.SUITE.full
+    assert unmet(restart.judge(size, restarts())[0]) == []
+    [missed] = unmet(restart.judge(size, restarts(later_s=2.1))[0])
+    assert missed == "first epoch, empty checkpoint and 2 s"
+    [missed] = unmet(restart.judge(size, restarts(remote_later_s=2.1))[0])
+    assert missed == "first epoch, remote, empty and 2 s"
+
+
+def test_a_restart_that_has_lost_its_state_is_found_by_its_results():
+    size = restart.SUITE.full
+    assert [count.right for count in restart.judge(size, restarts())[1]] == [True, True]
+    assert [count.right for count in restart.judge(size, restarts(with_state=1000))[1]] == [True, False]
+
+
+def test_what_one_contender_prepares_is_made_once_and_kept_for_the_others(monkeypatch):
+    tasks: list[Task] = []
+    folders: list[bool] = []
+
+    def told(task: Task) -> Outcome:
+        if task.contender == "watersmeet-built":
+            Path(task.work).mkdir()
+        tasks.append(task)
+        folders.append(Path(task.prepared).is_dir())
+        return restarts()[task.contender]
+
+    monkeypatch.setattr(run, "run_contender", told)
+    monkeypatch.setattr(run, "write_streams", lambda *_: None)
+    monkeypatch.setitem(SUITES, "restart", replace(restart.SUITE, tables=lambda _: {}))
+    [section] = run_bench(["restart"], quick=False, progress=lambda _: None).sections
+    assert [outcome.contender for outcome in section.outcomes] == ["watersmeet-built", *restart.SUITE.contenders]
+    assert [task.contender for task in tasks].count("watersmeet-built") == 1
+    assert {task.prepared for task in tasks} == {tasks[0].work}
+    assert all(folders)
+
+
+def soaked(files=(100,) * 40, epoch_ms=(400.0,) * 40, results=800) -> Outcome:
+    return Outcome("watersmeet-soak", 20.0, results, epoch_ms, gauges={"files": files, "driver_bytes": (5,) * 40})
+
+
+def test_a_soak_is_flat_where_the_last_tenth_is_like_the_second():
+    size = soak.SUITE.quick
+    assert unmet(soak.judge(size, {"watersmeet-soak": soaked()})[0]) == []
+    leaky = soaked(files=tuple(range(100, 140)), epoch_ms=(900.0,) * 4 + (400.0,) * 33 + (461.0,) * 3)
+    comparisons, [count] = soak.judge(size, {"watersmeet-soak": leaky})
+    assert unmet(comparisons) == [
+        "files of the state, last tenth against the second",
+        "time of an epoch, last tenth against the second",
+    ]
+    assert comparisons[0].ratio == pytest.approx(137.5 / 105.5)
+    assert count.right
+    assert not soak.judge(size, {"watersmeet-soak": soaked(results=799)})[1][0].right
+
+
+def test_a_family_of_suites_is_run_by_its_name():
+    assert [suite.name for suite in choose(["cluster"])] == ["cluster-threeway", "cluster-fiveway"]
+    assert [suite.name for suite in choose(["cluster-fiveway", "floor"])] == ["floor", "cluster-fiveway"]
+    with pytest.raises(WatersmeetError, match="id you mean 'cluster'"):
+        choose(["clustr"])
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
+def test_every_contender_of_a_suite_is_known(suite):
+    assert set(suite.contenders) <= set(WAYS)
+    assert WAYS.keys() == set(get_args(Contender))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["cluster-threeway", "sinks", "burst", "restart", "soak"])
+def test_all_contenders_agree(name):
+    found = run_bench([name], quick=True, progress=print)
+    assert found.ok, found.text()
 
 
 @pytest.mark.spark

@@ -40,6 +40,9 @@ def reproduce(
     only where all are exact. A claim that does not hold is a finding, not a failure.
     """
     with reporting(output):
+        from watersmeet.lab.extra import require
+
+        require("matplotlib", "the papers' experiments draw pictures")
         if listed:
             _list(output)
             return

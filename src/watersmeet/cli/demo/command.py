@@ -34,18 +34,31 @@ def demo(
 
     The query is the five-way join of the papers: A.a1 = B.b1 = C.c1, then C.c2 = D.d1, then D.d2 = E.e1. Spark is
     started inside the command. At the end the number of results is compared with a count that joins nothing; the
-    exit code is 1 where they differ. The checkpoint stays, so that its state can be looked into.
+    exit code is 1 where they differ. The checkpoint stays, so that its state can be looked into. The picture needs
+    the extra ``watersmeet[lab]``; without it there is none.
     """
     with reporting(output):
         from watersmeet.cli.demo.query import Sizes
 
+        drawn = _drawn(picture, output)
         record, stop = _run(Sizes(epochs, rows, seed), sites, output)
         if stop:
             progress_console(output).print(f"stopped after {len(record.epochs)} of {epochs} epochs")
         else:
-            _finish(record, picture, output)
+            _finish(record, drawn, output)
     if stop or not record.exact:
         raise typer.Exit(stop.exit_code or 1)
+
+
+def _drawn(picture: Path, output: Output) -> Path | None:
+    """Where the picture is going to be; None, and a word about it, where nothing can draw it."""
+    from watersmeet.lab.extra import INSTALL, is_installed
+
+    if is_installed("matplotlib"):
+        return picture
+    line = f"there will be no picture, as matplotlib is not installed; for one, run: {INSTALL}"
+    progress_console(output).print(line, markup=False, soft_wrap=True)
+    return None
 
 
 def _run(sizes: "Sizes", sites: int | None, output: Output) -> "tuple[Record, Stop]":
@@ -89,12 +102,14 @@ def _watch(query: "Query", record: "Record", stop: "Stop", console: "Console", o
             console.print(epoch.line(), markup=False, soft_wrap=True)
 
 
-def _finish(record: "Record", picture: Path, output: Output) -> None:
-    from watersmeet.cli.demo.picture import draw
+def _finish(record: "Record", picture: Path | None, output: Output) -> None:
     from watersmeet.cli.demo.summary import as_values, show
     from watersmeet.cli.demo.view import state_tables
 
-    draw(record, picture)
+    if picture is not None:
+        from watersmeet.cli.demo.picture import draw
+
+        draw(record, picture)
     if output is Output.json:
         print_json(as_values(record, picture))
         return

@@ -11,7 +11,7 @@ from watersmeet.cli.demo.record import Record
 from watersmeet.cli.report import size
 
 
-def as_values(record: Record, picture: Path) -> dict[str, object]:
+def as_values(record: Record, picture: Path | None) -> dict[str, object]:
     """The summary for programs."""
     return {
         "query": list(OPERATORS.values()),
@@ -23,13 +23,13 @@ def as_values(record: Record, picture: Path) -> dict[str, object]:
         "medianEpochMs": round(record.median_s * 1000),
         "longestEpochMs": round(record.longest_s * 1000),
         "checkpoint": record.checkpoint,
-        "picture": str(picture),
+        "picture": str(picture) if picture else None,
         "sites": record.sites,
         "epochs": record.epochs,
     }
 
 
-def show(console: Console, record: Record, picture: Path) -> None:
+def show(console: Console, record: Record, picture: Path | None) -> None:
     """The summary for people."""
     total_s = sum(record.times_s) or 1.0
     grid = Table.grid(padding=(0, 2))
@@ -39,7 +39,8 @@ def show(console: Console, record: Record, picture: Path) -> None:
     grid.add_row("results", f"{record.results:,} ({record.results / total_s:,.0f} a second)")
     grid.add_row("epochs", f"{len(record.epochs)}, median {record.median_s:.2f} s, longest {record.longest_s:.2f} s")
     grid.add_row("state", f"{record.epochs[-1].state_rows:,} rows, {size(record.epochs[-1].state_bytes)}")
-    grid.add_row("picture", str(picture))
+    if picture is not None:
+        grid.add_row("picture", str(picture))
     grid.add_row("checkpoint", record.checkpoint)
     grid.add_row("", f"look into it: watersmeet state {record.checkpoint}")
     console.print(grid)

@@ -33,13 +33,23 @@ def read_streams(spark: SparkSession, folder: Path, names: Sequence[str]) -> dic
     return {name: _read_stream(spark, folder / name) for name in names}
 
 
-def keyed(keys: npt.NDArray[np.int64], epoch: int) -> pa.Table:
-    """Rows with a key, a value and a string of 13 characters.
+def show_epochs(source: Path, target: Path, epochs: slice) -> Path:
+    """Give a folder in which each stream has some of its epochs; those it has already stay."""
+    for stream in source.iterdir():
+        (target / stream.name).mkdir(parents=True, exist_ok=True)
+        for file in sorted(stream.iterdir())[epochs]:
+            if not (shown := target / stream.name / file.name).exists():
+                os.link(file, shown)
+    return target
+
+
+def keyed(keys: npt.NDArray[np.int64], epoch: int, characters: int = PAYLOAD_CHARACTERS) -> pa.Table:
+    """Rows with a key, a value and a string of some characters.
 
     >>> keyed(np.array([7]), 2).to_pylist()
     [{'k': 7, 'v': 51, 'p': '0000000000007'}]
     """
-    payload = pc.utf8_lpad(pa.array(keys).cast(pa.string()), width=PAYLOAD_CHARACTERS, padding="0")
+    payload = pc.utf8_lpad(pa.array(keys).cast(pa.string()), width=characters, padding="0")
     return pa.table({"k": keys, "v": keys * 7 + epoch, "p": payload})
 
 

@@ -1,5 +1,6 @@
 """The latency floor: three chained operators and hardly any rows, so an epoch costs what starting it costs."""
 
+from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
@@ -15,9 +16,14 @@ COLUMNS = {"A": ("k1", "v"), "B": ("k1", "k2"), "C": ("k2", "k3"), "D": ("k3", "
 
 def tables(size: Size) -> Tables:
     """Every key once per stream, all streams in the same epoch: as many results as rows in a stream."""
+    return epochs_of([size.rows] * size.epochs)
+
+
+def epochs_of(rows: Sequence[int]) -> Tables:
+    """The same with some rows in each epoch."""
     rng = np.random.default_rng(3)
     return {
-        name: [pa.table(_columns(rng, columns, epoch * size.rows, size.rows)) for epoch in range(size.epochs)]
+        name: [pa.table(_columns(rng, columns, sum(rows[:epoch]), here)) for epoch, here in enumerate(rows)]
         for name, columns in COLUMNS.items()
     }
 

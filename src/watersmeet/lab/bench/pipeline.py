@@ -28,9 +28,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Operators on top of each other; streams have names of one letter."""
+    """Operators on top of each other; streams have names of one letter.
+
+    Ours give a column for every stream, and Spark's own joins flat ones, in which as with ``join(other, "k")`` the key
+    is kept once. Where ``is_flat``, as for a sink that stores them, both give the same.
+    """
 
     steps: tuple[Step, ...]
+    is_flat: bool = False
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -56,16 +61,22 @@ class Pipeline:
         joined = flow.join(*(streams[name] for name in first.streams), on=_condition(first.equalities))
         for step in rest:
             joined = joined.join(*(streams[name] for name in step.streams), on=_condition(step.equalities))
-        return joined
+        return joined.select(*self._flat_columns(frames)) if self.is_flat else joined
 
     def chain(self, frames: Mapping[str, DataFrame]) -> DataFrame:
-        """Spark's own joins, one after the other; as with ``join(other, "k")`` the key is kept once."""
+        """Spark's own joins, one after the other."""
         first, *rest = self.streams
         joined = _prefixed(first, frames[first])
         for stream, (left, right) in zip(rest, self.equalities, strict=True):
             other = _prefixed(stream, frames[stream])
             joined = joined.join(other, joined[_flat(left)] == other[_flat(right)]).drop(other[_flat(right)])
         return joined
+
+    def _flat_columns(self, frames: Mapping[str, DataFrame]) -> list[str]:
+        """What is left of all columns where each key is kept once, under the names it has in the chain."""
+        again = {right for _, right in self.equalities}
+        columns = [f"{stream}.{name}" for stream in self.streams for name in frames[stream].columns]
+        return [f"{column} AS {_flat(column)}" for column in columns if column not in again]
 
 
 def _condition(equalities: tuple[Equality, ...]) -> str:

@@ -3,7 +3,8 @@
 import msgspec
 
 from watersmeet.lab.bench.aligned import table
-from watersmeet.lab.bench.outcome import ABOUT, Outcome
+from watersmeet.lab.bench.contenders import WAYS
+from watersmeet.lab.bench.outcome import Outcome
 from watersmeet.lab.bench.units import Unit, show
 from watersmeet.lab.spill.report import SpillReport
 
@@ -124,7 +125,7 @@ def _section(section: Section) -> list[str]:
     comparisons = [["comparison", "ours", "theirs", "ratio", "target", "met"]]
     comparisons += [_comparison(comparison) for comparison in section.comparisons]
     counts = [f"  {_count(count)}" for count in section.counts]
-    legend = [f"  {outcome.contender}: {ABOUT[outcome.contender]}" for outcome in section.outcomes]
+    legend = [f"  {outcome.contender}: {WAYS[outcome.contender].about}" for outcome in section.outcomes]
     tables = [*table(outcomes), "", *table(comparisons)]
     return [f"{section.name}: {section.title}", "", *legend, "", *tables, "", *counts]
 

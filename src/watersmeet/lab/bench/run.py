@@ -3,20 +3,22 @@
 import platform
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
 import msgspec
 
+from watersmeet.lab.bench.contenders import WAYS, Contender
 from watersmeet.lab.bench.data import write_streams
 from watersmeet.lab.bench.measure import run_contender
-from watersmeet.lab.bench.outcome import Contender, Outcome, Task
+from watersmeet.lab.bench.outcome import Outcome, Task
 from watersmeet.lab.bench.report import Report, Section
 from watersmeet.lab.bench.suite import Size, Suite
 from watersmeet.lab.bench.suites import SPILL, choose
 from watersmeet.lab.bench.units import show
+from watersmeet.lab.extra import is_installed, require
 from watersmeet.lab.spill.run import run_spill
 from watersmeet.model.errors import WatersmeetError
 
@@ -37,57 +39,78 @@ def run_bench(names: list[str], quick: bool, progress: Callable[[str], None]) ->
     return Report(tuple(sections), _versions(), quick=quick, spill=spill)
 
 
+@dataclass(frozen=True)
+class _Contest:
+    """A suite's contenders, run on data in a folder."""
+
+    suite: Suite
+    size: Size
+    folder: Path
+    progress: Callable[[str], None]
+
+    def outcomes(self) -> dict[Contender, Outcome]:
+        """Run all, one after the other; first the one that prepares something for the others."""
+        first = self.suite.prepared_by
+        prepared = {first: self._run_once(first, self._prepared)} if first else {}
+        return prepared | {name: self._run(name) for name in self.suite.contenders}
+
+    def _run(self, name: Contender) -> Outcome:
+        """Run it; thrice where that is soon done and counts, and the run of median length stands for them.
+
+        Of each epoch the median of all runs counts: a pause of the machine is in another epoch every time.
+        """
+        runs = [self._run_anew(name)]
+        while len(runs) < RUNS and self.size is self.suite.full and runs[0].whole_s < SHORT_S:
+            runs.append(self._run_anew(name))
+        if len(runs) == 1:
+            return runs[0]
+        if len({outcome.results for outcome in runs}) > 1:
+            found = ", ".join(f"{outcome.results:,}" for outcome in runs)
+            raise WatersmeetError(
+                f"{name} gave {found} results in {self.suite.name}",
+                why="every run has the same data",
+                how="this is a defect: please report it",
+            )
+        middle = sorted(runs, key=lambda outcome: outcome.whole_s)[len(runs) // 2]
+        return msgspec.structs.replace(
+            middle,
+            epoch_ms=tuple(map(median, zip(*(outcome.epoch_ms for outcome in runs), strict=False))),
+            busy_ms=tuple(map(median, zip(*(outcome.busy_ms for outcome in runs), strict=False))),
+            runs_s=tuple(outcome.whole_s for outcome in runs),
+        )
+
+    def _run_anew(self, name: Contender) -> Outcome:
+        with tempfile.TemporaryDirectory(prefix=name, dir=self.folder, ignore_cleanup_errors=True) as work:
+            return self._run_once(name, Path(work))
+
+    def _run_once(self, name: Contender, work: Path) -> Outcome:
+        suite, size = self.suite, self.size
+        self.progress(f"{suite.name}: {name} runs")
+        budget = suite.budget_bytes(size) if suite.budget_bytes else None
+        data, prepared = str(self.folder / "data"), str(self._prepared)
+        outcome = run_contender(Task(suite.name, name, data, str(work), size.heap, budget, prepared))
+        self.progress(f"{suite.name}: {name} took {show(outcome.whole_s, 's')} for {outcome.results:,} results")
+        return outcome
+
+    @property
+    def _prepared(self) -> Path:
+        return self.folder / "prepared"
+
+
 def _run_suite(suite: Suite, size: Size, progress: Callable[[str], None]) -> Section:
     with tempfile.TemporaryDirectory(prefix="watersmeet-bench-", ignore_cleanup_errors=True) as folder:
         progress(f"{suite.name}: {suite.title(size)}")
         write_streams(Path(folder) / "data", suite.tables(size))
-        outcomes = {name: _run_contender(suite, size, name, Path(folder), progress) for name in suite.contenders}
+        outcomes = _Contest(suite, size, Path(folder), progress).outcomes()
     comparisons, counts = suite.judge(size, outcomes)
     return Section(suite.name, suite.title(size), tuple(outcomes.values()), tuple(comparisons), tuple(counts))
 
 
-def _run_contender(suite: Suite, size: Size, name: Contender, folder: Path, progress: Callable[[str], None]) -> Outcome:
-    """Run it; thrice where that is soon done and counts, and the run of median length stands for them.
-
-    Of each epoch the median of all runs counts: a pause of the machine is in another epoch every time.
-    """
-    runs = [_run_once(suite, size, name, folder, progress)]
-    while len(runs) < RUNS and size is suite.full and runs[0].whole_s < SHORT_S:
-        runs.append(_run_once(suite, size, name, folder, progress))
-    if len(runs) == 1:
-        return runs[0]
-    if len({outcome.results for outcome in runs}) > 1:
-        found = ", ".join(f"{outcome.results:,}" for outcome in runs)
-        raise WatersmeetError(
-            f"{name} gave {found} results in {suite.name}",
-            why="every run has the same data",
-            how="this is a defect: please report it",
-        )
-    middle = sorted(runs, key=lambda outcome: outcome.whole_s)[len(runs) // 2]
-    return msgspec.structs.replace(
-        middle,
-        epoch_ms=tuple(map(median, zip(*(outcome.epoch_ms for outcome in runs), strict=False))),
-        busy_ms=tuple(map(median, zip(*(outcome.busy_ms for outcome in runs), strict=False))),
-        runs_s=tuple(outcome.whole_s for outcome in runs),
-    )
-
-
-def _run_once(suite: Suite, size: Size, name: Contender, folder: Path, progress: Callable[[str], None]) -> Outcome:
-    progress(f"{suite.name}: {name} runs")
-    budget = suite.budget_bytes(size) if suite.budget_bytes else None
-    with tempfile.TemporaryDirectory(prefix=name, dir=folder, ignore_cleanup_errors=True) as work:
-        outcome = run_contender(Task(suite.name, name, str(folder / "data"), work, size.heap, budget))
-    progress(f"{suite.name}: {name} took {show(outcome.whole_s, 's')} for {outcome.results:,} results")
-    return outcome
-
-
 def _check_contenders(suites: list[Suite]) -> None:
-    if any("duckdb" in suite.contenders for suite in suites) and find_spec("duckdb") is None:
-        raise WatersmeetError(
-            "the benchmarks compare with DuckDB", why="it is not installed", how="install it: pip install duckdb"
-        )
+    if any(WAYS[name].engine == "duckdb" for suite in suites for name in suite.contenders):
+        require("duckdb", "the benchmarks compare with DuckDB")
 
 
 def _versions() -> dict[str, str]:
-    installed = {name: version(name) for name in PACKAGES if find_spec(name)}
+    installed = {name: version(name) for name in PACKAGES if is_installed(name)}
     return {"python": platform.python_version(), **installed}

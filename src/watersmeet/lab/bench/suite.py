@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from watersmeet.lab.bench.contenders import Contender
 from watersmeet.lab.bench.data import Tables
-from watersmeet.lab.bench.outcome import Contender, Outcome
+from watersmeet.lab.bench.outcome import Outcome
 from watersmeet.lab.bench.pipeline import Pipeline
 from watersmeet.lab.bench.report import Comparison, Count, Target
 from watersmeet.lab.bench.units import Unit
@@ -24,7 +25,11 @@ class Size:
 
 @dataclass(frozen=True)
 class Suite:
-    """The same data and the same query for some contenders, and what is expected of the outcome."""
+    """The same data and the same query for some contenders, and what is expected of the outcome.
+
+    Suites of one ``family`` are also run by its name. ``prepared_by`` runs first and once, and leaves its folder to the
+    others.
+    """
 
     name: str
     title: Callable[[Size], str]
@@ -35,6 +40,9 @@ class Suite:
     tables: Callable[[Size], Tables]
     judge: Callable[[Size, Outcomes], Judgement]
     budget_bytes: Callable[[Size], int] | None = None
+    family: str = ""
+    on_cluster: bool = False
+    prepared_by: Contender | None = None
 
 
 def gain(what: str, ours: float, theirs: float, unit: Unit, at_least: float | None = None) -> Comparison:
@@ -49,6 +57,6 @@ def share(what: str, ours: float, theirs: float, unit: Unit, at_most: float | No
     return Comparison(what, ours, theirs, unit, is_gain=False, target=target)
 
 
-def same_results(outcomes: Outcomes, expected: int | None = None) -> Count:
+def same_results(outcomes: Outcomes, expected: int | None = None, what: str = "results") -> Count:
     """All contenders gave as many results."""
-    return Count("results", {name: outcome.results for name, outcome in outcomes.items()}, expected)
+    return Count(what, {name: outcome.results for name, outcome in outcomes.items()}, expected)

@@ -1,30 +1,56 @@
 """All suites by name, in the order in which they run."""
 
-from watersmeet.lab.bench import fiveway, floor, growth, memory, threeway, tracing
+from watersmeet.lab.bench import (
+    burst,
+    cluster,
+    fiveway,
+    floor,
+    growth,
+    memory,
+    restart,
+    sinks,
+    soak,
+    threeway,
+    tracing,
+)
 from watersmeet.lab.bench.suite import Suite
 from watersmeet.model.errors import WatersmeetError, nearest
 
-SUITES: dict[str, Suite] = {each.SUITE.name: each.SUITE for each in (threeway, growth, floor, fiveway, memory, tracing)}
-
-
+_ALL = (
+    threeway.SUITE,
+    growth.SUITE,
+    floor.SUITE,
+    fiveway.SUITE,
+    memory.SUITE,
+    tracing.SUITE,
+    cluster.THREEWAY,
+    cluster.FIVEWAY,
+    sinks.SUITE,
+    burst.SUITE,
+    restart.SUITE,
+    soak.SUITE,
+)
+SUITES: dict[str, Suite] = {suite.name: suite for suite in _ALL}
 SPILL = "spill"
 """The comparison of spill strategies: no suite, as nothing of it runs on Spark, and run only where it is named."""
 
 
 def choose(names: list[str]) -> list[Suite]:
-    """The suites of some names, all where none is given.
+    """The suites of some names or families, all where none is given.
 
-    >>> [suite.name for suite in choose([])]
+    >>> [suite.name for suite in choose([])][:6]
     ['threeway', 'growth', 'floor', 'fiveway', 'memory', 'tracing']
+    >>> [suite.name for suite in choose(["cluster"])]
+    ['cluster-threeway', 'cluster-fiveway']
     >>> choose(["treeway"])
     Traceback (most recent call last):
     watersmeet.model.errors.WatersmeetError: ...there is no benchmark 'treeway'...id you mean 'threeway'?...
     """
+    families = {suite.family for suite in SUITES.values() if suite.family}
+    known = [*SUITES, *sorted(families), SPILL]
     for name in names:
-        if name not in {*SUITES, SPILL}:
+        if name not in known:
             raise WatersmeetError(
-                f"there is no benchmark {name!r}",
-                why=f"the names are {', '.join([*SUITES, SPILL])}",
-                how=nearest(name, [*SUITES, SPILL]),
+                f"there is no benchmark {name!r}", why=f"the names are {', '.join(known)}", how=nearest(name, known)
             )
-    return [suite for name, suite in SUITES.items() if not names or name in names]
+    return [suite for suite in SUITES.values() if not names or suite.name in names or suite.family in names]
