@@ -45,6 +45,8 @@ def test_queries_survive_spills_cleanup_and_the_loss_of_executors_on_a_cluster()
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("scenarios", [PLAIN, IDLE, KILLED, KILLED_IN_CLEANUP], ids=["plain", "idle", "killed", "cleanup"])
+@pytest.mark.parametrize(
+    "scenarios", [PLAIN, IDLE, KILLED, KILLED_IN_CLEANUP], ids=["plain", "idle", "killed", "cleanup"]
+)
 def test_all_ways_survive_everything_on_a_cluster(scenarios):
     survive(scenarios, 2900)

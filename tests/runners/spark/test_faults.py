@@ -27,7 +27,9 @@ def tables(epochs=2, keys=KEYS):
 def pair(spark, parts=None, folder=None):
     flow = wm.Flow(spark)
     names = "AB"
-    frames = {n: wm.testing.replay(spark, parts or tables(), None if folder is None else str(folder / n)) for n in names}
+    frames = {
+        n: wm.testing.replay(spark, parts or tables(), None if folder is None else str(folder / n)) for n in names
+    }
     return flow, *(flow.stream(name, frame) for name, frame in frames.items())
 
 

@@ -36,7 +36,9 @@ def test_every_group_goes_to_its_site_be_there_few_or_many(spark, sites):
     table = np.sort(rng.integers(0, sites, groups)) * 7
     hashes = rng.integers(-(2**63), 2**63, 500)
     rows = spark.createDataFrame([(0, int(h)) for h in hashes], f"`{TAG}` int, `{HASH}` bigint")
-    found = [row.site for row in rows.select(site_of(TAG, {0: table.tolist()}, groups, F.col(HASH)).alias("site")).collect()]
+    found = [
+        row.site for row in rows.select(site_of(TAG, {0: table.tolist()}, groups, F.col(HASH)).alias("site")).collect()
+    ]
     assert found == table[group_of(hashes.view(np.uint64), groups)].tolist()
 
 
