@@ -1,4 +1,4 @@
-"""What holds on one executor holds on several: rows by slots and parcels, spills, cleanup, files, and crashes in each."""
+"""What holds on one executor holds on several: slots and parcels, spills, cleanup, files, and crashes in each."""
 
 import subprocess
 import sys

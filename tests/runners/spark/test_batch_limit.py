@@ -5,8 +5,8 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.model.ids import InputName, OperatorId, RunId
-from watersmeet.runners.spark.batch_limit import LIMIT, ROWS, UNLIMITED, BatchLimit
 from watersmeet.model.plan import Plan
+from watersmeet.runners.spark.batch_limit import LIMIT, ROWS, UNLIMITED, BatchLimit
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest, RunFile
 

@@ -5,11 +5,11 @@ import pyarrow as pa
 import pytest
 from tests.support.oracle import joined
 from tests.support.spark_runs import run
-from watersmeet.runners.spark.exchange import JoinExchange, UnionExchange, exchange_of
-from watersmeet.runners.spark.levels import _after_anchor
 
 import watersmeet as wm
 from watersmeet.model.errors import WorkerError
+from watersmeet.runners.spark.exchange import JoinExchange, UnionExchange, exchange_of
+from watersmeet.runners.spark.levels import _after_anchor
 from watersmeet.site.messages import SITE, TAG, Kind, tag_of
 
 

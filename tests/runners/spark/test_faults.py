@@ -12,8 +12,11 @@ from tests.support.oracle import joined, multiset
 from tests.support.spark_runs import PATIENCE_S
 
 import watersmeet as wm
+from watersmeet.adapt.moving.distribution import even
 from watersmeet.operators.join.task import BATCH_LIMIT_BYTES
+from watersmeet.planning.trace import traced
 from watersmeet.runners.spark.session import STREAM_SETTINGS
+from watersmeet.state.changes import ReplacePlan
 
 pytestmark = pytest.mark.spark
 
@@ -169,10 +172,6 @@ def test_stop_cancels_a_job_of_cleanup_and_the_step_is_repeated(spark, tmp_path)
 
 def test_a_query_goes_on_with_another_plan_than_the_one_before(spark):
     """No state is there yet: two inputs of the tree change places, between two epochs."""
-    from watersmeet.adapt.moving.distribution import even
-    from watersmeet.planning.trace import traced
-    from watersmeet.state.changes import ReplacePlan
-
     none = pa.table({"k": pa.array([], pa.int64()), "m": pa.array([], pa.int64())})
     rng = np.random.default_rng(3)
     some = [pa.table({"k": rng.integers(0, 4, 12), "m": rng.integers(0, 4, 12)}) for _ in range(2)]

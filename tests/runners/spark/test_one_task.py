@@ -5,10 +5,10 @@ import pyarrow.dataset as ds
 import pytest
 from tests.support.oracle import joined, multiset
 from tests.support.spark_runs import PATIENCE_S
-from watersmeet.runners.spark import one_task, runner
-from watersmeet.runners.spark.one_task import Load, LocalWay, Pace
 
 import watersmeet as wm
+from watersmeet.runners.spark import one_task, runner
+from watersmeet.runners.spark.one_task import Load, LocalWay, Pace
 from watersmeet.site.spec import MergeOrder
 
 EPOCHS, ROWS = 3, 40

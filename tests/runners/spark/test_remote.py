@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from tests.support.oracle import joined
 from tests.support.spark_runs import Collected
-from watersmeet.driver.checkpoint import state_storage
-from watersmeet.runners.spark import run as spark_run
 
 import watersmeet as wm
 from watersmeet.adapt.merging import choice as merging
+from watersmeet.driver.checkpoint import state_storage
 from watersmeet.model.ids import Version
+from watersmeet.runners.spark import run as spark_run
 from watersmeet.state.runs import epoch_of
 from watersmeet.state.versions import VersionStore
 from watersmeet.storage.remote import FsspecStorage
