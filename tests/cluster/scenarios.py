@@ -1,7 +1,7 @@
 """Queries on a cluster of two real executor processes, one after the other. A program of its own.
 
-A scenario is ``seed``, ``seed:idle`` (cleanup comes by itself when input pauses) or ``seed:point:epoch`` (an executor is
-killed there). The seed decides how results are written, how rows travel, and whether there is too little memory.
+A scenario is ``seed``, ``seed:idle`` (cleanup comes by itself when input pauses) or ``seed:point:epoch`` (an executor
+is killed there). The seed decides how results are written, how rows travel, and whether there is too little memory.
 """
 
 import os
