@@ -32,7 +32,10 @@ def test_a_row_set_is_true_if_any_row_counts_and_comes_back_from_a_file_as_it_wa
 
 
 def test_a_site_has_the_slices_of_its_groups_by_tier():
-    assert [(run.id, each) for run, each in MANIFEST.live(JOIN, SiteId(0))] == [("x", part("x", 0, 2)), ("y", part("y", 1))]
+    assert [(run.id, each) for run, each in MANIFEST.live(JOIN, SiteId(0))] == [
+        ("x", part("x", 0, 2)),
+        ("y", part("y", 1)),
+    ]
     assert [run.id for run, _ in MANIFEST.closed(JOIN, SiteId(1))] == ["y"]
 
 
