@@ -21,7 +21,7 @@ from watersmeet.adapt.spilling.policy import SpillPolicy
 from watersmeet.adapt.statistics import Observation, Statistics
 from watersmeet.driver.coordinator import Coordinator
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId, Version
-from watersmeet.state.changes import BeginCleaning, Reroute, ReviveGroups, SpillGroups
+from watersmeet.state.changes import BeginCleaning, Reroute, ReviveGroups, SpillGroups, UniteGenerations
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import LIVE, Cleaning
 
@@ -104,7 +104,7 @@ def test_a_step_of_cleanup_spills_what_is_too_much_and_leaves_the_groups_it_clea
 
 @pytest.fixture
 def spilled_query(tmp_path, monkeypatch):
-    """Groups with many generations, with several runs in each, of which none was merged."""
+    """Groups with many generations, with several runs in each, of which none was merged; a few were cleaned."""
     monkeypatch.setattr(cleaning, "GENERATIONS_MAX", 10**6)
     monkeypatch.setattr(merging, "FAN_IN", 10**6)
     monkeypatch.setattr(merging, "CLOSED_FAN_IN", 10**6)
@@ -113,6 +113,9 @@ def spilled_query(tmp_path, monkeypatch):
     rng = np.random.default_rng(1)
     for _ in range(30):
         query.epoch({name: pa.table({"k": rng.integers(0, 50, 30), "v": np.arange(30)}) for name in "AB"})
+    for _ in range(3):
+        vars(query.loop.stepper.coordinator.cleaning).update(options=MemoryOptions(budget_bytes=1), slice_bytes=1)
+        query.clean("idle", None)
     monkeypatch.setattr(cleaning, "GENERATIONS_MAX", 3)
     monkeypatch.setattr(merging, "FAN_IN", 2)
     monkeypatch.setattr(merging, "CLOSED_FAN_IN", 2)
@@ -141,6 +144,7 @@ def test_every_change_of_every_policy_at_every_moment_says_why_it_is_made(spille
         ("start", Reroute),
         ("tasks", Merge),
         ("step", SpillGroups),
+        ("step", UniteGenerations),
         ("between", BeginCleaning),
         ("idle", BeginCleaning),
         ("asked", BeginCleaning),

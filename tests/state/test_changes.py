@@ -17,6 +17,7 @@ from watersmeet.state.changes import (
     Reroute,
     ReviveGroups,
     SpillGroups,
+    UniteGenerations,
     WriteResults,
     apply,
     apply_all,
@@ -119,6 +120,12 @@ def test_cleaned_groups_have_one_generation_live_or_closed_and_others_keep_their
 def test_nothing_that_was_not_begun_can_be_finished():
     with pytest.raises(ValueError, match="version 0 cleans nothing"):
         apply(EMPTY, FinishCleaning(GroupSet(), GroupSet()))
+
+
+def test_generations_that_are_united_are_one_of_the_version_to_come():
+    manifest = holding(EMPTY, [run_file("x", 0, 1)], [part("x", 0, generation=3), part("x", 1, generation=5)])
+    united = apply(manifest, UniteGenerations(JOIN, GroupSet.of([0, 1])))
+    assert slices(united) == {part("x", 0, 1, generation=1)}
 
 
 def test_revived_groups_are_live_again():

@@ -18,6 +18,7 @@ from watersmeet.state.changes import (
     Reroute,
     ReviveGroups,
     SpillGroups,
+    UniteGenerations,
     apply_all,
 )
 from watersmeet.state.groups import GroupSet
@@ -41,7 +42,7 @@ class History:
             groups = tuple(group for group in missing if self._chance.random() < 0.6) or (next(iter(missing)),)
             return [BeginCleaning(Cleaning(JOIN, groups, 100, reason=f"{len(groups)} groups at {manifest.version}"))]
         if self._chance.random() < 0.1:
-            return [*self._revive(manifest), FinishAdaptation()]
+            return [*self._complete(manifest), FinishAdaptation()]
         return self._epoch(manifest)
 
     def _epoch(self, manifest: Manifest) -> list[Change]:
@@ -89,12 +90,13 @@ class History:
         site = SiteId(self._chance.randrange(manifest.sites))
         return [SpillGroups(site, {JOIN: chosen}, "random", 900, 400, "too much")] if chosen else []
 
-    def _revive(self, manifest: Manifest) -> list[Change]:
+    def _complete(self, manifest: Manifest) -> list[Change]:
         closed = GroupSet()
         for groups in manifest.generations(JOIN).values():
             closed |= groups
         complete = closed - manifest.spilled(JOIN)
-        return [ReviveGroups(JOIN, complete, "room")] if complete else []
+        change = self._chance.choice([ReviveGroups, UniteGenerations])
+        return [change(JOIN, complete, "they miss nothing")] if complete else []
 
     def _finish(self, manifest: Manifest, cleaning: Cleaning) -> list[Change]:
         live = GroupSet.of(group for group in cleaning.groups if self._chance.random() < 0.5)

@@ -89,6 +89,14 @@ class FinishCleaning(msgspec.Struct, frozen=True, tag=True):
     missing: int = 0
 
 
+class UniteGenerations(msgspec.Struct, frozen=True, tag=True):
+    """Groups that are closed and complete, each in a generation of its own, are of one generation."""
+
+    operator: OperatorId
+    groups: GroupSet
+    reason: str = ""
+
+
 class ReviveGroups(msgspec.Struct, frozen=True, tag=True):
     """Groups that are closed and complete are live again."""
 
@@ -139,6 +147,7 @@ Change = (
     | SpillGroups
     | BeginCleaning
     | FinishCleaning
+    | UniteGenerations
     | ReviveGroups
     | Reroute
     | ReplacePlan
@@ -175,6 +184,8 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return replace(manifest, cleaning=cleaning, version=following)
         case FinishCleaning(live, closed):
             return replace(_cleaned(manifest, live, closed), cleaning=None, version=following)
+        case UniteGenerations(operator, groups):
+            return _relabel(manifest, operator, groups, following, "disk")
         case ReviveGroups(operator, groups):
             return _relabel(manifest, operator, groups, LIVE, "memory")
         case Reroute(routing, sites):
