@@ -115,7 +115,8 @@ def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | Non
     if isinstance(change, Reroute):
         return RerouteEvent(epoch, change.reason, Sites(change.sites_before), Sites(change.sites))
     if isinstance(change, ReplacePlan):
-        return ReplanEvent(epoch, change.reason, Operators(), Operators(tuple(o.id for o in change.plan.operators)))
+        now = Operators(tuple(operator.id for operator in change.plan.operators))
+        return ReplanEvent(epoch, change.reason, Operators(change.operators_before), now)
     return None
 
 
