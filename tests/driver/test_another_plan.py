@@ -114,7 +114,7 @@ def test_a_driver_that_is_killed_right_after_the_change_is_gone_on_from_with_the
     got = plain(query.runner.results[3])
     query.recover()
     assert query.manifest.plan == OTHER
-    assert query.loop.stepper.specs.driver == "driver2"
+    assert query.drivers == 2
     batches = [first, batch(1), batch(2)]
     for each in batches[1:]:
         got += plain(query.epoch(each))
