@@ -134,7 +134,7 @@ def test_results_that_stay_away_for_days_leave_numbers_that_can_be_stored_and_de
                 pressure = Pressure(1000, int(known.size_bytes.sum()), 0.3, epoch)
                 assert all(choose(strategy, [join], pressure)["join"] for strategy in STRATEGIES)
             known = known.without(np.full(20, epoch % 5 == 0))
-    assert all(np.isfinite(values).all() for values in known.stored().values())
+    assert all(np.isfinite(values.array).all() for values in known.stored().values())
     assert np.isfinite(known.spread)
     assert known.aged_local.sum() == 0
 

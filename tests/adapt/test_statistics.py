@@ -1,10 +1,11 @@
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from watersmeet.adapt.statistics import AGEING, NEVER, SETTLED_EPOCHS, Observation, Statistics, exposure
+from watersmeet.state.stored import from_json, to_json
+from watersmeet.state.vectors import Vector
 
 
 def observation(arrived, local=None, final=None, inter=None, by_input=None):
@@ -94,16 +95,21 @@ def test_statistics_survive_the_manifest():
         seen = Observation(*(rng.random(4) * 1e6 for _ in range(4)), rng.random((3, 4)) * 1e6)
         known = known.after(seen, epoch)
     known = known.without(np.array([True, False, False, True]))
-    read = Statistics.restored(json.loads(json.dumps(known.stored())), groups=4)
+    read = Statistics.restored(from_json(to_json(known.stored()), dict[str, Vector]), groups=4)
     assert read.inputs == 3
     for name, values in vars(known).items():
-        np.testing.assert_allclose(getattr(read, name), values, rtol=1e-3)
+        np.testing.assert_allclose(getattr(read, name), values, rtol=1e-6)
 
 
 def test_stored_numbers_are_short():
-    known = Statistics.cold(1).after(observation([1 / 3 * 1e9], [2 / 3], [0], [0]), epoch=0)
-    assert known.stored()["aged_local"] == [0.6667]
-    assert known.stored()["live_by_input"] == [166_700_000.0] * 2
+    known = Statistics.cold(1000).after(observation([1 / 3 * 1e9] * 1000, [2 / 3] * 1000), epoch=0)
+    stored = known.stored()
+    assert stored["aged_local"].array.dtype == np.float32
+    assert stored["aged_local"].array.tolist() == pytest.approx([2 / 3] * 1000)
+    rng = np.random.default_rng(1)
+    drawn = Observation(*(rng.random(1000) * 1e9 for _ in range(4)))
+    sizes = [len(each.text) for each in Statistics.cold(1000).after(drawn, epoch=0).stored().values()]
+    assert max(sizes) < 2 * 1000 * 6, "four bytes a number, and a third for the text"
 
 
 def test_statistics_of_another_number_of_groups_start_cold():
@@ -123,5 +129,5 @@ def test_numbers_beyond_all_measure_are_stored_as_numbers():
     rows = np.full((64, 2), 1e8)
     seen = Observation(rows.sum(axis=0), np.array([1e300, 1e-320]), np.array([np.inf, 0.0]), np.zeros(2), rows)
     known = Statistics.cold(2, inputs=64).after(seen, epoch=1).after(seen, epoch=2)
-    assert all(np.isfinite(values).all() for values in known.stored().values())
+    assert all(np.isfinite(values.array).all() for values in known.stored().values())
     assert np.isfinite(exposure(rows)).all()

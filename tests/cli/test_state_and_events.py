@@ -1,15 +1,11 @@
 import json
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from tests.cli.commands import NO_JAVA, succeed, succeed_json, watersmeet
+from tests.support.states import JOIN, batch, empty_manifest, rows_of, written
 
-from watersmeet.model.ids import BatchId, InputName, OperatorId, RunId, Version
-from watersmeet.state.events import record
-from watersmeet.state.manifest import Manifest, OperatorState, Slice
-from watersmeet.state.rows import sort_rows
-from watersmeet.state.runs import write_run
+from watersmeet.state.changes import AddRun, CountOutput, Reroute
+from watersmeet.state.vectors import Vector
 from watersmeet.state.versions import VersionStore
 from watersmeet.storage.open import open_storage
 
@@ -18,20 +14,16 @@ GROUPS, SITES, ROWS = 4, 2, 100
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory) -> str:
-    """Three versions, a run of 100 rows over all groups, and one adaptation committed and one not."""
+    """Three versions: a run of 100 rows over all groups, results, and a move."""
     location = str(tmp_path_factory.mktemp("checkpoint"))
-    storage = open_storage(f"{location}/state")
-    hashes = np.random.default_rng(1).integers(0, 2**64, ROWS, dtype=np.uint64, endpoint=False)
-    rows = sort_rows(hashes, pa.record_batch({"A.x": np.arange(ROWS)}))
-    run = write_run(storage, RunId("r1"), OperatorId("join1"), InputName("A"), rows, GROUPS)
-    state = OperatorState(routing=(0, 0, 1, 1), slices=(Slice(run.id, run.groups),), output=(9, 0, 7, 0))
-    plan: dict[str, object] = {"operators": [{"id": "join1", "inputs": [{"name": "A"}, {"name": "B"}]}]}
-    manifest = Manifest("q", plan, GROUPS, SITES, {OperatorId("join1"): state}, {run.id: run}, BatchId(2), Version(3))
-    VersionStore(storage).commit(manifest)
-    for version, sites in ((2, 2), (7, 5)):
-        before, after = {"sites": 1}, {"sites": sites}
-        event = {"epoch": version, "kind": "reroute", "reason": "more sites", "before": before, "after": after}
-        record(storage, Version(version), [event])
+    store = VersionStore(open_storage(f"{location}/state"))
+    manifest = empty_manifest(GROUPS, SITES)
+    run = written(store.storage, "000000000000-0-a", rows_of(ROWS), GROUPS)
+    counted = CountOutput(JOIN, Vector.of([9, 0, 7, 0]), Vector.of([0] * GROUPS))
+    moved = Reroute({JOIN: (0, 0, 1, 1)}, SITES, "more sites", sites_before=1)
+    store.begin(manifest)
+    for number, changes in enumerate([[AddRun(run)], [counted], [moved]]):
+        manifest = store.commit(manifest, batch(number, *changes))
     return location
 
 

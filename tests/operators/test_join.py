@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,14 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watersmeet.operators import join as joins
-from watersmeet.operators import probe as probes
+from watersmeet.model.ids import OperatorId
+from watersmeet.operators.join import probe as probes
+from watersmeet.operators.join import task as joins
 from watersmeet.operators.join.generations import Piece, parts
 from watersmeet.operators.join.probe import RunView, Side
-from watersmeet.operators.join.task import Join
+from watersmeet.operators.join.task import JoinTask
 from watersmeet.operators.join.trace import groups_in, with_groups
+from watersmeet.operators.kinds import TaskOptions, task_of
+from watersmeet.operators.results import Results
+from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.state.rows import SortedRows, merge_rows, sort_rows
 
+JOIN = OperatorId("join1")
 KEYS = st.lists(st.integers(0, 5), max_size=5)
 
 
@@ -26,16 +32,22 @@ def piece(number, keys, first, *, collide):
     return sort_rows(hashes, pa.record_batch({f"{number}.k": pa.array(keys, pa.int64()), f"{number}.id": ids}))
 
 
+def numbers(batch):
+    """Results as tuples of row numbers."""
+    columns = batch.columns()
+    return zip(*(columns[f"{n}.id"].to_pylist() for n in range(len(batch.rows))), strict=True)
+
+
 def produced(epochs, *, collide, merge=(), **options):
     """All results of joining epoch by epoch, as tuples of row numbers."""
     width = len(epochs[0])
     names = tuple((f"{number}.k",) for number in range(width)) if collide else None
-    join, runs, seen, got = Join(8, names, **options), [[] for _ in range(width)], [0] * width, Counter()
+    join, runs, seen, got = JoinTask(8, names, **options), [[] for _ in range(width)], [0] * width, Counter()
     for epoch, inputs in enumerate(epochs):
         deltas = [piece(n, keys, seen[n], collide=collide) for n, keys in enumerate(inputs)]
         sides = [Side(tuple(map(RunView, runs[n])), deltas[n]) for n in range(width)]
-        for batch in join.results(sides):
-            got.update(zip(*(part.column(1).to_pylist() for part in batch.parts), strict=True))
+        for batch in join.produce(sides):
+            got.update(numbers(batch))
         for n, delta in enumerate(deltas):
             runs[n].append(delta)
             seen[n] += len(delta)
@@ -75,7 +87,7 @@ def test_a_kernel_that_never_joins_new_rows_with_new_rows_is_caught():
 def test_a_row_that_matches_very_many_is_written_out_in_bounded_batches():
     many = piece(1, [1] * 300_000, 0, collide=False)
     one = piece(0, [1, 1], 0, collide=False)
-    batches = list(Join(8).results([Side((), one), Side((RunView(many),), many.slice(0, 0))]))
+    batches = list(JoinTask(8).produce([Side((), one), Side((RunView(many),), many.slice(0, 0))]))
     assert sum(batch.count for batch in batches) == 600_000
     assert max(batch.count for batch in batches) <= joins.BATCH_LIMIT_ROWS
 
@@ -83,7 +95,7 @@ def test_a_row_that_matches_very_many_is_written_out_in_bounded_batches():
 def test_groups_of_a_run_that_do_not_count_are_not_probed():
     old, new = piece(1, [1, 2, 3], 0, collide=False), piece(0, [1, 2, 3], 0, collide=False)
     none = RunView(old, np.zeros(8, dtype=np.bool_))
-    assert not list(Join(8).results([Side((), new), Side((none,), old.slice(0, 0))]))
+    assert not list(JoinTask(8).produce([Side((), new), Side((none,), old.slice(0, 0))]))
 
 
 def test_the_input_that_drops_most_keys_is_probed_first(monkeypatch):
@@ -106,9 +118,9 @@ def missing(generations, *, collide, split=1 << 30):
             for part in (keys[:half], keys[half:]):
                 inputs[n].append(Piece(number, piece(n, part, seen[n], collide=collide)))
                 seen[n] += len(part)
-    join, got = Join(8, names), Counter()
-    for batch in join.missing(inputs, split):
-        got.update(zip(*(part.column(1).to_pylist() for part in batch.parts), strict=True))
+    join, got = JoinTask(8, names), Counter()
+    for batch in join.clean(inputs, split):
+        got.update(numbers(batch))
     assert int(join.output.by_group.sum()) == got.total()
     return got
 
@@ -153,8 +165,32 @@ def test_results_are_traced_to_the_groups_their_rows_came_through(epochs):
     rows = piece(0, keys, 0, collide=False)
     tagged = SortedRows(rows.hashes, with_groups(rows.rows, "#below.group", np.arange(len(rows)) % 8))
     others = [piece(n, [k for inputs in epochs for k in inputs[n]], 0, collide=False) for n in range(1, len(epochs[0]))]
-    join, counted = Join(8, group_column="#own.group", traced=("#below.group",)), Counter()
-    for batch in join.results([Side((), tagged), *(Side((), other) for other in others)]):
-        counted.update(groups_in(batch.parts[0], "#below.group").tolist())
-        assert "#own.group" in batch.parts[0].schema.names
+    join, counted = JoinTask(8, group_column="#own.group", traced=("#below.group",)), Counter()
+    for batch in join.produce([Side((), tagged), *(Side((), other) for other in others)]):
+        columns = pa.record_batch(batch.columns())
+        counted.update(groups_in(columns, "#below.group").tolist())
+        assert "#own.group" in columns.schema.names
     assert Counter({g: int(n) for g, n in enumerate(join.output.traced["#below.group"]) if n}) == counted
+
+
+def test_results_are_the_same_as_columns_and_as_dictionaries_of_their_rows():
+    rows = (pa.record_batch({"A.x": [10, None, 30]}), pa.record_batch({"B.y": ["a", "b"]}))
+    results = Results(rows, (np.array([2, 0, 1]), np.array([1, 1, 0])))
+    columns = {name: column.to_pylist() for name, column in results.columns().items()}
+    assert columns == {"A.x": [30, 10, None], "B.y": ["b", "b", "a"]}
+    found = results.dictionaries()
+    assert {name: column.to_pylist() for name, column in found.items()} == columns
+    assert found["A.x"].dictionary.equals(rows[0].column("A.x")), "nothing was copied"
+    assert results.count == 3
+
+
+def test_an_operator_has_the_task_of_its_kind():
+    inputs = tuple(InputSpec(n, JOIN, name, 0, pa.schema({}), (f"{name}.k",)) for n, name in enumerate("AB"))
+    spec = OperatorSpec(JOIN, inputs, hash_decides=False, output_tag=None, group_column="#g", traced=("#t",))
+    task = task_of(spec, TaskOptions(8, forget_pairs=True))
+    assert isinstance(task, JoinTask)
+    assert (task.groups, task.key_columns, task.forget_pairs) == (8, (("A.k",), ("B.k",)), True)
+    assert (task.group_column, list(task.output.traced)) == ("#g", ["#t"])
+    assert task_of(replace(spec, hash_decides=True), TaskOptions(8)).key_columns is None
+    with pytest.raises(KeyError, match="no such kind"):
+        task_of(replace(spec, kind="no such kind"), TaskOptions(8))

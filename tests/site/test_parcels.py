@@ -5,22 +5,25 @@ import pyarrow as pa
 import pytest
 from tests.support.oracle import difference, joined
 from tests.support.spark_runs import run
-from watersmeet.site.parcels import pack, unpack
 
 import watersmeet as wm
-from watersmeet.driver.task_specs import Assembly
+from watersmeet.driver.task_specs import TaskSpecs
 from watersmeet.driver.topology import Topology
 from watersmeet.model.plan import Plan
 from watersmeet.model.query import FilterNode, JoinNode, Node, Query, StreamNode
 from watersmeet.operators.hashing import xxhash64
+from watersmeet.operators.results import Results
+from watersmeet.operators.spec import InputSpec
 from watersmeet.planning import plan
-from watersmeet.site.layout import HASH, PARCEL, SITE
+from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, tag_of
 from watersmeet.site.spec import LevelSpec
+from watersmeet.site.travel import HEAD, Parcels, Rows, Slots, unpack
 from watersmeet.state.groups import group_of
 from watersmeet.state.manifest import Manifest, OperatorState
 from watersmeet.storage.local import LocalStorage
 
 GROUPS, SITES = 8, 3
+KEYS = (70, 80, 90)
 ROUTING = tuple(group % SITES for group in range(GROUPS))
 WHOLE = {"k": pa.int64(), "m": pa.int32()}
 
@@ -35,8 +38,8 @@ def chain(types: dict[str, pa.DataType], on: str = "B.m = C.m", where: str | Non
 
 def lower_level(query: Plan, folder: object) -> LevelSpec:
     states = {operator.id: OperatorState(ROUTING) for operator in query.operators}
-    manifest = Manifest("parcels", {}, GROUPS, SITES, states)
-    return Assembly(Topology(query), LocalStorage(str(folder)), "driver").levels(manifest, (70, 80, 90))[0]
+    manifest = Manifest("parcels", query, GROUPS, SITES, states)
+    return TaskSpecs(LocalStorage(str(folder)), "driver").levels(manifest, Topology(query), [])[0]
 
 
 @pytest.mark.parametrize(
@@ -50,32 +53,56 @@ def lower_level(query: Plan, folder: object) -> LevelSpec:
     ],
     ids=["whole numbers", "two of them", "strings", "a cast", "a filter in between"],
 )
-def test_parcels_are_for_plain_keys_of_whole_numbers_and_no_filter(types, on, where, packed):
-    assert Topology(chain(types, on, where)).packs(1) is packed
+def test_parcels_are_for_plain_keys_of_whole_numbers_and_no_filter(types, on, where, packed, tmp_path):
+    query = chain(types, on, where)
+    assert Topology(query).packs(1) is packed
+    assert isinstance(lower_level(query, tmp_path).outgoing, Parcels if packed else Slots)
+    assert not Topology(query, parcels=False).packs(1)
+
+
+def test_the_root_gives_rows(tmp_path):
+    query = chain(WHOLE)
+    states = {operator.id: OperatorState(ROUTING) for operator in query.operators}
+    specs = TaskSpecs(LocalStorage(str(tmp_path)), "driver")
+    last = specs.levels(Manifest("rows", query, GROUPS, SITES, states), Topology(query), [])[-1]
+    assert (last.outgoing, last.is_root) == (Rows(Topology(query).row_schema()), True)
 
 
 def test_every_row_of_a_parcel_is_of_its_site_and_rows_without_a_key_stay_behind(tmp_path):
     spec = lower_level(chain(WHOLE), tmp_path)
-    [route] = spec.routes.values()
-    source = spec.inputs[route.tag]
+    source = the_input_above(spec)
     keys = pa.array([None if row % 7 == 0 else row for row in range(200)], pa.int32())
     columns = {name: keys if name == "B.m" else pa.array(range(200), kind) for name, kind in _fields(source.schema)}
-    parcels = pack(spec, route, columns)
+    parcels = sent(spec, columns)
+    assert parcels.schema == HEAD
+    assert set(parcels.column(TAG).to_pylist()) == {tag_of(Kind.PARCEL, source.tag)}
     seen: list[int] = []
-    for site_key, parcel in zip(parcels.column(SITE).to_pylist(), parcels.column(PARCEL), strict=True):
+    for site_key, parcel in zip(parcels.column(SITE).to_pylist(), parcels.column(BODY), strict=True):
         rows = unpack(source, parcel.as_buffer())
         hashes = rows.column(HASH).to_numpy().view(np.uint64)
         assert hashes.tolist() == xxhash64([rows.column("B.m")]).tolist()
-        assert {spec.sites[ROUTING[group]].key for group in group_of(hashes, GROUPS)} == {site_key}
+        assert {KEYS[ROUTING[group]] for group in group_of(hashes, GROUPS)} == {site_key}
         seen += rows.column("B.m").to_pylist()
     assert sorted(seen) == [row for row in range(200) if row % 7]
 
 
 def test_nothing_to_send_is_no_parcel(tmp_path):
     spec = lower_level(chain(WHOLE), tmp_path)
-    [route] = spec.routes.values()
-    columns = {name: pa.nulls(5, kind) for name, kind in _fields(spec.inputs[route.tag].schema)}
-    assert pack(spec, route, columns).num_rows == 0
+    columns = {name: pa.nulls(5, kind) for name, kind in _fields(the_input_above(spec).schema)}
+    assert sent(spec, columns).num_rows == 0
+
+
+def the_input_above(spec: LevelSpec) -> InputSpec:
+    assert isinstance(spec.outgoing, Parcels)
+    [route] = spec.outgoing.routes.values()
+    return route.source
+
+
+def sent(spec: LevelSpec, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    """What the lower operator hands on of some results."""
+    rows = pa.record_batch(columns)
+    results = Results((rows,), (np.arange(rows.num_rows),))
+    return spec.outgoing.send(spec.operators[0], results, KEYS)
 
 
 @pytest.mark.spark

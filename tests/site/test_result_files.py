@@ -3,15 +3,18 @@
 import datetime as dt
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from watersmeet.engine import direct_files
-from watersmeet.site.file_writer import DirectWriter, publish
 
 import watersmeet as wm
-from watersmeet.model.ids import EpochId, SiteId
-from watersmeet.site.result_files import Direct
+from watersmeet.model.ids import EpochId, OperatorId, SiteId
+from watersmeet.operators.results import Results
+from watersmeet.operators.spec import OperatorSpec
+from watersmeet.site import result_writer
+from watersmeet.site.result_files import ResultFormat
+from watersmeet.site.result_writer import ResultWriter
 
 ROWS = pa.table(
     {
@@ -25,6 +28,7 @@ ROWS = pa.table(
 )
 
 
+OPERATOR = OperatorSpec(OperatorId("join1"), (), hash_decides=True, output_tag=None)
 COLUMNS = ("A.k AS k", "A.text", "A.day", "A.at", "A.money", "A.list", "B.k AS b")
 
 
@@ -39,7 +43,7 @@ def start(spark, folder, *, through_spark, select):
         writer = writer.option("maxRecordsPerFile", 2)
     query = writer.trigger(availableNow=True).start(f"{folder}/out")
     assert query.awaitTermination(120)
-    assert (query._run.start.direct is None) is through_spark  # noqa: SLF001
+    assert (query._run.start.files is None) is through_spark  # noqa: SLF001
     return spark.read.parquet(f"{folder}/out")
 
 
@@ -62,28 +66,47 @@ def test_a_query_without_results_leaves_a_readable_folder(spark, tmp_path):
     assert spark.read.parquet(str(tmp_path / "out")).columns == ["A", "B"]
 
 
-def test_publishing_an_epoch_again_replaces_it_and_clears_lost_attempts(tmp_path):
-    schema = pa.schema([("x", pa.int64())])
-    output = Direct(f"file://{tmp_path}", schema, ("A.x",), query="q")
-    for attempt, sites in enumerate(([0, 1, 2], [0, 1])):
-        written = []
-        for site in sites:
-            writer = DirectWriter(output, EpochId(3), SiteId(site))
-            writer.write(pa.record_batch({"x": pa.array([attempt])}))
-            written += [(SiteId(site), name) for name in writer.close()]
-        lost = DirectWriter(output, EpochId(3), SiteId(0))
-        lost.write(pa.record_batch({"x": pa.array([99])}))
-        lost.close()
-        publish(output, EpochId(3), written, first=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"epoch-000000000003-q-{n}.parquet" for n in (0, 1)]
-    assert pq.read_table(tmp_path).column("x").to_pylist() == [1, 1]
+def writer_of(folder, schema, columns):
+    return ResultWriter(ResultFormat(f"file://{folder}", schema, columns, query="q"), EpochId(3), SiteId(1))
+
+
+def results_of(rows, index):
+    return Results((rows,), (np.array(index),))
+
+
+def test_results_are_written_to_a_hidden_file_of_the_attempt_with_the_columns_that_were_asked_for(tmp_path):
+    rows = pa.record_batch({"A.x": [10, 20], "A.y": ["a", "b"]})
+    writer = writer_of(tmp_path, pa.schema({"why": pa.string(), "x": pa.int64()}), ("A.y", "A.x"))
+    writer.write(OPERATOR, results_of(rows, [1, 0, 1]))
+    [name] = writer.close()
+    assert name.startswith(".epoch-000000000003-q-1-")
+    assert pq.read_table(tmp_path / name).to_pydict() == {"why": ["b", "a", "b"], "x": [20, 10, 20]}
+
+
+def test_the_joined_row_is_written_as_it_is_where_no_columns_were_asked_for(tmp_path):
+    schema = pa.schema({"A": pa.struct({"x": pa.int64()})})
+    writer = writer_of(tmp_path, schema, None)
+    writer.write(OPERATOR, results_of(pa.record_batch({"A.x": [10, 20]}), [1, 1]))
+    [name] = writer.close()
+    assert pq.read_table(tmp_path / name).to_pydict() == {"A": [{"x": 20}, {"x": 20}]}
+
+
+def test_an_attempt_without_results_leaves_no_file(tmp_path):
+    assert writer_of(tmp_path, pa.schema({"x": pa.int64()}), ("A.x",)).close() == ()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_large_results_are_written_in_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(direct_files, "ROW_GROUP_BYTES", 100)
-    output = Direct(f"file://{tmp_path}", pa.schema([("x", pa.int64())]), ("A.x",))
-    writer = DirectWriter(output, EpochId(0), SiteId(0))
+    monkeypatch.setattr(result_writer, "ROW_GROUP_BYTES", 100)
+    writer = writer_of(tmp_path, pa.schema({"x": pa.int64()}), ("A.x",))
     for _ in range(4):
-        writer.write(pa.record_batch({"x": pa.array(range(10))}))
-    (name,) = writer.close()
+        writer.write(OPERATOR, results_of(pa.record_batch({"A.x": range(10)}), range(10)))
+    [name] = writer.close()
     assert pq.ParquetFile(tmp_path / name).num_row_groups == 2
+
+
+def test_no_two_attempts_write_to_the_same_file_and_all_of_them_would_be_the_same_in_the_end():
+    form = ResultFormat("out", query="3f9c21aa-0c1d")
+    names = {form.attempt_name(EpochId(7), SiteId(1)) for _ in range(20)}
+    assert len(names) == 20
+    assert form.file_name(EpochId(7), SiteId(1)) == "epoch-000000000007-3f9c21aa-1.parquet"

@@ -5,12 +5,13 @@ import signal
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.support import states
 from tests.support.processes import start
 
 from watersmeet.model.errors import CheckpointCorruptError
-from watersmeet.model.ids import InputName, OperatorId, RunId
+from watersmeet.model.ids import OperatorId
 from watersmeet.state.rows import SortedRows
-from watersmeet.state.runs import COPY_TRIES, forget_runs, open_run, run_name, write_run
+from watersmeet.state.runs import COPY_TRIES, forget_runs, open_run, run_name
 from watersmeet.storage.faulty import FaultyStorage
 from watersmeet.storage.remote import FsspecStorage
 
@@ -24,7 +25,7 @@ def storage(tmp_path):
 
 def written(storage, epoch, operator=JOIN):
     rows = SortedRows(np.arange(3, dtype=np.uint64), pa.record_batch({"A.x": [1, 2, 3]}))
-    return write_run(storage, RunId(run_name(epoch, 0, "a")), operator, InputName("A"), rows, 8)
+    return states.written(storage, run_name(epoch, 0, "a"), rows, operator=operator)
 
 
 def epochs(storage, operator=JOIN):

@@ -16,12 +16,14 @@ from watersmeet.adapt.cleaning.policy import missing_groups
 from watersmeet.adapt.policy import MemoryOptions, Moment
 from watersmeet.driver.checkpoint import Expectation, open_checkpoint
 from watersmeet.driver.loop import Loop
+from watersmeet.driver.ports import Done, Step
 from watersmeet.driver.start import DriverOptions, start_driver
 from watersmeet.model.ids import EpochId, SiteId
 from watersmeet.model.plan import Plan
 from watersmeet.operators.hashing import is_hashable
 from watersmeet.planning.trace import traced
 from watersmeet.runners.local import LocalOffsets, LocalRunner, Tables, hash_whole_numbers
+from watersmeet.site.result_files import ResultFormat
 from watersmeet.state.changes import Reroute
 from watersmeet.state.groups import Hashes
 from watersmeet.state.manifest import Manifest
@@ -50,23 +52,24 @@ class InProcess:
     parcels: bool = True
     options: MemoryOptions = field(default_factory=MemoryOptions)
     slice_bytes: int | None = None
+    files: ResultFormat | None = None
+    offsets: LocalOffsets = field(default_factory=LocalOffsets)
     loop: Loop[Tables] = field(init=False)
 
     def __post_init__(self) -> None:
         self.plan = traced(self.plan)
-        self.offsets = LocalOffsets()
         self.drivers = 0
         self._start()
 
     def _start(self) -> None:
         self.drivers += 1
-        driver = f"driver{self.drivers}"
+        driver = f"driver{self.drivers}-{next(_names)}"
         expected = Expectation("query", self.plan, self.groups, self.groups, self.sites)
         checkpoint = open_checkpoint(self.folder, expected, self.offsets, driver, _undurable)
-        self.runner = LocalRunner(checkpoint.storage, evaluate, self._hashes)
+        self.runner = FileRunner(checkpoint.storage, evaluate, self._hashes)
         parcels = self.parcels and self.hash_bits == FULL_HASH_BITS
         options = DriverOptions(
-            driver, expected, self.options, self.retained, round_bytes=self.round_bytes, parcels=parcels
+            driver, expected, self.options, self.retained, self.files, round_bytes=self.round_bytes, parcels=parcels
         )
         self.loop = start_driver(checkpoint, self.runner, options)
         if self.slice_bytes is not None:
@@ -142,6 +145,17 @@ class InProcess:
             return hash_whole_numbers(keys, types)
         rows = zip(*map(pa.Array.to_pylist, keys), strict=True)
         return np.array([_hash(key, self.hash_bits) for key in rows], np.uint64)
+
+
+class FileRunner(LocalRunner):
+    """Tells of the files of results that tasks have written, if they were told to."""
+
+    def run(self, step: Step[Tables]) -> Done:
+        done, form = super().run(step), step.levels[-1].files
+        if form is None or form.path is None:
+            return done
+        names = [(name, form.file_name(step.epoch, each.site)) for each in done.effects for name in each.files]
+        return Done(done.effects, form.path, tuple(names))
 
 
 def _undurable(storage: LocalStorage) -> LocalStorage:

@@ -9,7 +9,7 @@ There are moments at which the coordinator asks:
 |---|---|---|
 | start | a run begins | other sites |
 | tasks | a step is about to be planned | merges, for its tasks to do |
-| step | a step's rows are counted, its version is about to be committed | spills |
+| step | a step's rows are counted, its version is about to be committed | spills, generations that become one |
 | between | an epoch was committed, and the next is not there yet | cleanup that cannot wait |
 | idle | input pauses | cleanup |
 | asked | the user asks for all missing results | cleanup |

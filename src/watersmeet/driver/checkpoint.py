@@ -131,12 +131,18 @@ def state_storage(location: str, *, copies: str | None = None) -> Storage:
 
 
 def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
-    stored, wanted = fingerprint(manifest.plan), fingerprint(expected.plan)
+    stored, wanted = fingerprint(manifest.written), fingerprint(expected.plan)
     if stored != wanted:
         raise CheckpointMismatchError(
             f"{storage.url} belongs to another query",
             why=difference(stored, wanted),
             how="use a new checkpointLocation for the changed query, or start the query the checkpoint was made by",
+        )
+    if manifest.original not in (None, expected.plan):
+        raise CheckpointMismatchError(
+            f"{storage.url} belongs to this query, but its output has changed, and it goes on with another plan",
+            why="what is done to the results is part of that plan",
+            how="start the query with the output it had, or use a new checkpointLocation for the changed one",
         )
     if expected.groups is not None and expected.groups != manifest.groups:
         raise OptionError(

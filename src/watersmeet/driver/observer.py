@@ -28,11 +28,9 @@ class Observer:
     statistics: dict[OperatorId, Statistics] = field(default_factory=dict)
 
     def begin(self, manifest: Manifest) -> None:
-        """Go on from a stored manifest."""
-        for operator in manifest.plan.operators:
-            stored = manifest.operators[operator.id].statistics
-            cold = Statistics.cold(manifest.groups, len(operator.inputs))
-            self.statistics[operator.id] = Statistics.restored(stored, manifest.groups) if stored else cold
+        """Go on from a stored manifest, or with another plan: of operators there were, what is known is kept."""
+        operators = manifest.plan.operators
+        self.statistics = {each.id: self.statistics.get(each.id) or _stored(manifest, each) for each in operators}
         self.weigh(manifest)
 
     def weigh(self, manifest: Manifest) -> None:
@@ -77,6 +75,13 @@ class Observer:
         else:
             known = [each.holding(told) for each, told in zip(known, seen.values(), strict=True)]
         self.statistics.update(zip(seen, known, strict=True))
+
+
+def _stored(manifest: Manifest, operator: Operator) -> Statistics:
+    stored = manifest.operators[operator.id].statistics
+    if stored:
+        return Statistics.restored(stored, manifest.groups)
+    return Statistics.cold(manifest.groups, len(operator.inputs))
 
 
 def _arrived(operator: Operator, effects: Sequence[Effects], groups: int) -> Floats:

@@ -72,6 +72,7 @@ def _round_bytes(memory: MemoryOptions) -> int:
 
 def _replan(checkpoint: Checkpoint, expected: Expectation) -> list[Change]:
     """The same state may serve another output: what is done to the root's rows is not part of the checkpoint."""
-    if checkpoint.manifest.plan == expected.plan:
+    if checkpoint.manifest.written == expected.plan:
         return []
-    return [ReplacePlan(expected.plan, {}, "the query's output has changed")]
+    ids = tuple(operator.id for operator in expected.plan.operators)
+    return [ReplacePlan(expected.plan, {}, "the query's output has changed", ids, is_written=True)]

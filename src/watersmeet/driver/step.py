@@ -115,11 +115,13 @@ class Stepper(Generic[Batch]):
     def adapt(self, changes: Iterable[Change]) -> None:
         """Have changes take effect with the next version."""
         self._pending += changes
+        if any(isinstance(change, ReplacePlan) for change in self._pending):
+            self.observer.begin(self._working())
 
     def commit_adaptations(self, changes: Sequence[Change]) -> None:
         """Make a version of changes alone."""
         self.commit([*changes, FinishAdaptation()])
-        self.observer.weigh(self.manifest)
+        self.observer.begin(self.manifest)
 
     def view(self, moment: str, operators: tuple[OperatorId, ...] = (), closed_by: int | None = None) -> View:
         """What is known now."""
@@ -129,10 +131,7 @@ class Stepper(Generic[Batch]):
         """Make the next version of what is pending and of some changes."""
         self.reach("before-commit", self.manifest.version)
         self.checkpoint.commit([*self._pending, *changes])
-        replanned = any(isinstance(change, ReplacePlan) for change in self._pending)
         self._pending = []
-        if replanned:
-            self.observer.begin(self.manifest)
         self.reach("after-commit", self.manifest.version - 1)
         publish(self.manifest)
         self._tidy_up()

@@ -89,6 +89,14 @@ class FinishCleaning(msgspec.Struct, frozen=True, tag=True):
     missing: int = 0
 
 
+class UniteGenerations(msgspec.Struct, frozen=True, tag=True):
+    """Groups that are closed and complete, each in a generation of its own, are of one generation."""
+
+    operator: OperatorId
+    groups: GroupSet
+    reason: str = ""
+
+
 class ReviveGroups(msgspec.Struct, frozen=True, tag=True):
     """Groups that are closed and complete are live again."""
 
@@ -107,11 +115,16 @@ class Reroute(msgspec.Struct, frozen=True, tag=True):
 
 
 class ReplacePlan(msgspec.Struct, frozen=True, tag=True):
-    """The query goes on with another plan. Operators of the same id keep their state; new ones begin with none."""
+    """The query goes on with another plan. Operators of the same id keep their state; new ones begin with none.
+
+    If ``is_written``, it is the query itself that was written anew; else the manifest remembers what was written.
+    """
 
     plan: Plan
     routing: dict[OperatorId, tuple[SiteId, ...]]
     reason: str = ""
+    operators_before: tuple[OperatorId, ...] = ()
+    is_written: bool = False
 
 
 class WriteResults(msgspec.Struct, frozen=True, tag=True):
@@ -139,6 +152,7 @@ Change = (
     | SpillGroups
     | BeginCleaning
     | FinishCleaning
+    | UniteGenerations
     | ReviveGroups
     | Reroute
     | ReplacePlan
@@ -175,14 +189,16 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return replace(manifest, cleaning=cleaning, version=following)
         case FinishCleaning(live, closed):
             return replace(_cleaned(manifest, live, closed), cleaning=None, version=following)
+        case UniteGenerations(operator, groups):
+            return _relabel(manifest, operator, groups, following, "disk")
         case ReviveGroups(operator, groups):
             return _relabel(manifest, operator, groups, LIVE, "memory")
         case Reroute(routing, sites):
             for operator, table in routing.items():
                 manifest = _with(manifest, operator, replace(manifest.operators[operator], routing=table))
             return replace(manifest, sites=sites)
-        case ReplacePlan(plan, routing):
-            return _replan(manifest, plan, routing)
+        case ReplacePlan():
+            return _replan(manifest, change)
         case WriteResults(path, names):
             return replace(manifest, results=ResultFiles(following, path, names))
         case FinishBatch(batch):
@@ -242,10 +258,11 @@ def _relabel(
     return _with(manifest, operator, replace(manifest.operators[operator], slices=slices))
 
 
-def _replan(manifest: Manifest, plan: Plan, routing: dict[OperatorId, tuple[SiteId, ...]]) -> Manifest:
-    ids = [operator.id for operator in plan.operators]
-    operators = {name: manifest.operators.get(name) or OperatorState(routing[name]) for name in ids}
-    return replace(manifest, plan=plan, operators=operators)
+def _replan(manifest: Manifest, change: ReplacePlan) -> Manifest:
+    ids = [operator.id for operator in change.plan.operators]
+    operators = {name: manifest.operators.get(name) or OperatorState(change.routing[name]) for name in ids}
+    original = None if change.is_written or change.plan == manifest.written else manifest.written
+    return replace(manifest, plan=change.plan, operators=operators, original=original)
 
 
 def _sum(before: Vector, more: Vector) -> Vector:

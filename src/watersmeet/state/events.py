@@ -115,12 +115,16 @@ def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | Non
     if isinstance(change, Reroute):
         return RerouteEvent(epoch, change.reason, Sites(change.sites_before), Sites(change.sites))
     if isinstance(change, ReplacePlan):
-        return ReplanEvent(epoch, change.reason, Operators(), Operators(tuple(o.id for o in change.plan.operators)))
+        now = Operators(tuple(operator.id for operator in change.plan.operators))
+        return ReplanEvent(epoch, change.reason, Operators(change.operators_before), now)
     return None
 
 
 class _File(msgspec.Struct):
+    """The events of versions after one and up to the one that the file is named by."""
+
     events: list[Event]
+    after: int = -1
 
 
 @dataclass(frozen=True)
@@ -134,49 +138,65 @@ class EventLog:
         for _ in range(READ_TRIES - 1):
             with suppress(CheckpointCorruptError, FileNotFoundError):
                 return self._all()
-        return self._all()
+        return self._all(passes_over=True)
 
-    def _all(self) -> list[Event]:
-        folded = [event for path in self._paths() for event in self._read(path)]
-        return folded + list(self._told(self._covered()))
+    def _all(self, *, passes_over: bool = False) -> list[Event]:
+        paths = self._paths()
+        return [*self._folded(paths), *self._told(_covered(paths), passes_over=passes_over)]
 
     def fold(self) -> None:
         """Keep the events of all versions there are, for the versions will go; to be called before any is deleted."""
-        versions = self.store.versions()
-        covered = self._covered()
+        versions, paths = self.store.versions(), self._paths()
+        covered = _covered(paths)
         if not versions or versions[-1] <= covered:
             return
-        new, paths = list(self._told(covered)), self._paths()
-        filled = [*self._read(paths[-1]), *new] if paths else new
-        replaces = paths[-1:] if len(filled) <= FILE_EVENTS else []
-        kept = filled if replaces or not paths else new
-        self.store.storage.create(f"{FOLDER}/{versions[-1]:012d}.json", to_json(_File(kept)))
-        self.store.storage.delete([*replaces, *self._paths()[:-RETAINED_FILES]])
+        kept, replaced = _File(list(self._told(covered, passes_over=True)), covered), []
+        if paths:
+            last = self._read(paths[-1])
+            if len(last.events) + len(kept.events) <= FILE_EVENTS:
+                kept, replaced = _File([*last.events, *kept.events], last.after), paths[-1:]
+        self.store.storage.create(f"{FOLDER}/{versions[-1]:012d}.json", to_json(kept))
+        left = [path for path in self._paths() if path not in replaced]
+        self.store.storage.delete([*replaced, *left[:-RETAINED_FILES]])
 
-    def _told(self, after: int) -> Iterator[Event]:
-        """The events of versions that are not folded yet."""
+    def _folded(self, paths: Sequence[str]) -> list[Event]:
+        """The events in files; one is passed over that another has replaced and that was not deleted yet."""
+        files: list[_File] = []
+        for path in reversed(paths):
+            if not files or _number(path) <= files[0].after:
+                files.insert(0, self._read(path))
+        return [event for file in files for event in file.events]
+
+    def _told(self, after: int, *, passes_over: bool) -> Iterator[Event]:
+        """The events of versions that are not folded yet; what no manifest needs any more may be damaged."""
         cleaning: Cleaning | None = None
         for each in self.store.files([version for version in self.store.versions() if version >= after]):
-            changes, snapshot = each.file.changes, each.file.snapshot
+            try:
+                changes, snapshot = each.file.changes, each.file.snapshot
+            except CheckpointCorruptError:
+                if not passes_over:
+                    raise
+                continue
             if each.version > after:
                 yield from events_of(each.version - 1, changes, cleaning)
             cleaning = _cleaning_after(changes, cleaning, None if snapshot is None else snapshot.cleaning)
 
-    def _covered(self) -> int:
-        paths = self._paths()
-        return _number(paths[-1]) if paths else -1
-
     def _paths(self) -> list[str]:
         return self.store.storage.list(FOLDER)
 
-    def _read(self, path: str) -> list[Event]:
-        return from_json(self.store.storage.read(path), _File).events
+    def _read(self, path: str) -> _File:
+        return from_json(self.store.storage.read(path), _File)
 
 
 def _cleaning_after(changes: Sequence[Change], before: Cleaning | None, snapshot: Cleaning | None) -> Cleaning | None:
     begun = next((change.cleaning for change in changes if isinstance(change, BeginCleaning)), None)
     finished = any(isinstance(change, FinishCleaning) for change in changes)
     return begun or snapshot or (None if finished else before)
+
+
+def _covered(paths: Sequence[str]) -> int:
+    """The last version whose events are in a file."""
+    return _number(paths[-1]) if paths else -1
 
 
 def _number(path: str) -> Version:

@@ -120,7 +120,10 @@ class ResultFiles(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """A version of a query's state. ``batch`` is the last of Spark's batches that is part of it."""
+    """A version of a query's state. ``batch`` is the last of Spark's batches that is part of it.
+
+    ``plan`` is carried out; ``original`` is the one the query gave as it was written, where another took its place.
+    """
 
     query_id: str
     plan: Plan
@@ -132,6 +135,12 @@ class Manifest(msgspec.Struct, frozen=True):
     version: Version = Version(0)
     cleaning: Cleaning | None = None
     results: ResultFiles | None = None
+    original: Plan | None = None
+
+    @property
+    def written(self) -> Plan:
+        """The plan that the query gave as it was written: a checkpoint is recognised by it."""
+        return self.original or self.plan
 
     def live(self, operator: OperatorId, site: SiteId) -> list[tuple[RunFile, Slice]]:
         """The runs and slices an operator probes at a site."""

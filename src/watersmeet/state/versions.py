@@ -82,25 +82,31 @@ class VersionStore:
     def latest(self) -> Manifest | None:
         """The last committed manifest, or None where nothing was committed yet."""
         versions = self.versions()
-        return self.read(versions[-1]) if versions else None
-
-    def read(self, version: Version) -> Manifest:
-        """A manifest, made of the last snapshot before it and the changes since, and checked."""
-        snapshot, *later = self._chain(version)
+        if not versions:
+            return None
+        snapshot, *later = self._chain(versions[-1])
         self.snapshot, self.snapshot_bytes = snapshot.version, snapshot.bytes
         self.changes_bytes = sum(each.bytes for each in later)
         return self._made_of(snapshot, later)[-1]
 
+    def read(self, version: Version) -> Manifest:
+        """A manifest, made of the last snapshot before it and the changes since, and checked."""
+        snapshot, *later = self._chain(version)
+        return self._made_of(snapshot, later)[-1]
+
     def recent(self, count: int) -> tuple[Version, list[Manifest]]:
         """The last so many manifests, oldest first, as far as they can be read; and the first version they need."""
-        versions = self.versions()[-count:]
-        for first in versions[:-1]:
+        *earlier, last = self.versions()[-count:]
+        for first in earlier:
             try:
-                snapshot, *later = self._chain(versions[-1], until=first)
-                return snapshot.version, [m for m in self._made_of(snapshot, later) if m.version >= first]
+                return self._since(first, last)
             except CheckpointCorruptError:  # only what the last one is made of has to be whole
                 continue
-        return self.snapshot, [self.read(versions[-1])]
+        return self._since(last, last)
+
+    def _since(self, first: Version, last: Version) -> tuple[Version, list[Manifest]]:
+        snapshot, *later = self._chain(last, until=first)
+        return snapshot.version, [each for each in self._made_of(snapshot, later) if each.version >= first]
 
     def files(self, versions: Sequence[Version]) -> list[StoredVersion]:
         """Versions as they are stored."""

@@ -3,7 +3,7 @@
 Three things call for cleanup: input that pauses, a user who asks for it, and the end. One more cannot wait: every spill
 closes a generation, and probing, merging and the manifest's size follow the number of generations. With more than
 `GENERATIONS_MAX` of an operator, the groups of its oldest ones are cleaned between two epochs, a slice at a time, even
-if input never pauses.
+if input never pauses. Groups that miss nothing then become one generation: each has only one, whichever it is.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
 from watersmeet.adapt.spilling.policy import budget_room
 from watersmeet.model.ids import OperatorId
 from watersmeet.model.plan import Operator
-from watersmeet.state.changes import BeginCleaning, FinishCleaning, ReviveGroups, apply
+from watersmeet.state.changes import BeginCleaning, FinishCleaning, ReviveGroups, UniteGenerations, apply
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Cleaning, Manifest
 from watersmeet.state.sizes import bytes_by_generation, live_bytes_by_site, total_bytes
@@ -32,10 +32,13 @@ class CleanPolicy:
 
     options: MemoryOptions
     slice_bytes: int = choice.SLICE_FIRST_BYTES
-    moments: frozenset[Moment] = frozenset({"between", "idle", "asked", "end"})
+    moments: frozenset[Moment] = frozenset({"step", "between", "idle", "asked", "end"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
-        """The next step of cleanup, if anything is missing."""
+        """The next step of cleanup, if anything is missing; in a step, that generations become one."""
+        if view.moment == "step":
+            yield from _united(view.manifest)
+            return
         cleaning = self._next_step(view) if view.manifest.cleaning is None else None
         if cleaning is not None:
             yield Suggestion(BeginCleaning(cleaning), {cleaning.operator: GroupSet.of(cleaning.groups)})
@@ -131,8 +134,22 @@ def _by_productivity(manifest: Manifest, operator: OperatorId) -> list[int]:
     """The closed groups that miss nothing, those with most results for their bytes first."""
     state, sizes = manifest.operators[operator], total_bytes(manifest, operator)
     output = state.output.array if state.output else np.zeros(manifest.groups)
-    complete = _union(manifest.generations(operator).values()) - manifest.spilled(operator)
+    complete = _complete(manifest, operator)
     return sorted(complete, key=lambda group: -float(output[group]) / max(1.0, float(sizes[group])))
+
+
+def _united(manifest: Manifest) -> Iterator[Suggestion]:
+    for name in manifest.operators:
+        generations = manifest.generations(name)
+        complete = _complete(manifest, name) if len(generations) > GENERATIONS_MAX else GroupSet()
+        if sum(bool(groups & complete) for groups in generations.values()) > 1:
+            reason = f"{name} has {len(generations)} generations, and {len(complete)} groups miss nothing"
+            yield Suggestion(UniteGenerations(name, complete, reason), {name: complete})
+
+
+def _complete(manifest: Manifest, operator: OperatorId) -> GroupSet:
+    """The closed groups that miss nothing: they have a single generation."""
+    return _union(manifest.generations(operator).values()) - manifest.spilled(operator)
 
 
 def _union(sets: Iterable[GroupSet]) -> GroupSet:

@@ -23,7 +23,7 @@ class ResizePolicy:
     """Spreads the groups of every operator anew when the number of sites has changed.
 
     >>> from watersmeet.model.plan import Plan
-    >>> from watersmeet.state.manifest import OperatorState
+    >>> from watersmeet.state.manifest import Manifest, OperatorState
     >>> manifest = Manifest("q", Plan((), (), ()), groups=4, sites=2, operators={"join1": OperatorState(even(4, 2))})
     >>> [suggestion] = ResizePolicy(4).suggest(View("start", manifest))
     >>> suggestion.what.routing

@@ -42,7 +42,7 @@ class SpillPolicy:
         budget, manifest = self.options.budget_bytes, view.manifest
         if budget is None or (manifest.cleaning is not None and manifest.cleaning.at_end):
             return  # at the end nothing becomes live, and what is stored is a generation of this very version
-        live = {name: live_bytes(manifest, name) for name in manifest.operators}
+        live = {name: _disposable(manifest, name) for name in manifest.operators}
         for site in range(manifest.sites):
             here = {n: np.where(np.array(s.routing) == site, live[n], 0.0) for n, s in manifest.operators.items()}
             total = int(sum(sizes.sum() for sizes in here.values()))
@@ -61,6 +61,14 @@ class SpillPolicy:
         freed = sum(here[name][some.numbers].sum() for name, some in groups.items())
         reason = f"live state of {total} bytes at site {site} exceeds memoryBudget {budget}"
         return SpillGroups(site, groups, options.strategy, total, int(freed), reason)
+
+
+def _disposable(manifest: Manifest, operator: OperatorId) -> Floats:
+    """The live bytes of each group; those being cleaned find their place when that is done, as far as there is room."""
+    sizes: Floats = live_bytes(manifest, operator)
+    if manifest.cleaning is not None and manifest.cleaning.operator == operator:
+        sizes[list(manifest.cleaning.groups)] = 0.0
+    return sizes
 
 
 def candidates_of(
