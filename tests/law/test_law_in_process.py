@@ -22,7 +22,7 @@ from watersmeet.driver import loop
 from watersmeet.driver.switches import thrown
 from watersmeet.planning import plan
 
-LAW = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+LAW = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
 
 def results_of(case: Case, seed: int, *, disturb: bool, forget_pairs: bool = False) -> Counter[str]:
@@ -179,6 +179,20 @@ def test_spills_and_cleanups_within_any_budget_change_no_result(case: Case, seed
         most = random.Random(seed).choice([0, 1, 64])
         patch.setattr(clean_policy, "GENERATIONS_MAX", most)
         patch.setattr(loop, "GENERATIONS_LIMIT", 2 * most)
+        got, expected = results_within_a_budget(case, seed), joined(case.streams, case.conditions)
+        assert got == expected, difference(got, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@given(case=cases(), seed=st.integers(0, 2**32))
+@settings(LAW, max_examples=3000)
+def test_the_law_holds_thousands_of_times(case: Case, seed: int) -> None:
+    note(f"on {case.conditions}, seed {seed}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "FAN_IN", 2)
+        patch.setattr(merging, "CLOSED_FAN_IN", 2)
+        assert broken(case, seed, disturb=True) is None
         got, expected = results_within_a_budget(case, seed), joined(case.streams, case.conditions)
         assert got == expected, difference(got, expected)
 

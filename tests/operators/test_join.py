@@ -70,7 +70,7 @@ def epochs(draw):
 
 
 @given(epochs=epochs(), collide=st.booleans(), merge=st.sets(st.integers(0, 3)), limit=st.sampled_from([1, 3, 1000]))
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 def test_every_combination_comes_once(epochs, collide, merge, limit):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(joins, "BATCH_LIMIT_ROWS", limit)
@@ -132,7 +132,7 @@ def across(generations):
 
 
 @given(generations=epochs(), collide=st.booleans(), split=st.sampled_from([1, 100, 1 << 30]))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_cleanup_gives_every_result_across_generations_once(generations, collide, split):
     assert missing(generations, collide=collide, split=split) == across(generations)
 
@@ -173,15 +173,11 @@ def test_results_are_traced_to_the_groups_their_rows_came_through(epochs):
     assert Counter({g: int(n) for g, n in enumerate(join.output.traced["#below.group"]) if n}) == counted
 
 
-def test_results_are_the_same_as_columns_and_as_dictionaries_of_their_rows():
+def test_results_are_columns_of_the_rows_they_are_made_of():
     rows = (pa.record_batch({"A.x": [10, None, 30]}), pa.record_batch({"B.y": ["a", "b"]}))
     results = Results(rows, (np.array([2, 0, 1]), np.array([1, 1, 0])))
     columns = {name: column.to_pylist() for name, column in results.columns().items()}
     assert columns == {"A.x": [30, 10, None], "B.y": ["b", "b", "a"]}
-    found = results.dictionaries()
-    assert {name: column.to_pylist() for name, column in found.items()} == columns
-    assert found["A.x"].dictionary.equals(rows[0].column("A.x")), "nothing was copied"
-    assert results.count == 3
 
 
 def test_an_operator_has_the_task_of_its_kind():

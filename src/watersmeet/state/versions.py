@@ -110,7 +110,9 @@ class VersionStore:
 
     def files(self, versions: Sequence[Version]) -> list[StoredVersion]:
         """Versions as they are stored."""
-        with ThreadPoolExecutor(READ_THREADS) as pool:
+        if len(versions) <= 1:
+            return [self._file(version) for version in versions]
+        with ThreadPoolExecutor(min(READ_THREADS, len(versions))) as pool:
             return list(pool.map(self._file, versions))
 
     def _chain(self, version: Version, until: Version | None = None) -> list[StoredVersion]:
