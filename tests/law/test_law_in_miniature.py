@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.support.draws import Case, cases
+from tests.support.examples import examples
 from tests.support.miniature import Miniature
 from tests.support.oracle import difference, joined, multiset
 
@@ -17,7 +18,7 @@ from watersmeet.adapt import cleaning, merging
 from watersmeet.engine.memory import MemoryOptions
 from watersmeet.planning import plan
 
-LAW = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+LAW = settings(max_examples=examples(250), deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
 
 def results_of(case: Case, seed: int, *, disturb: bool, forget_pairs: bool = False) -> Counter[str]:
