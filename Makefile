@@ -4,7 +4,7 @@ INSTALLED := .venv/.installed
 JAVA      := JAVA_HOME=$$(sh scripts/java.sh) && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all bench lint format lock clean
+.PHONY: help setup java demo test test-all coverage bench lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,12 @@ test: setup ## Run the tests, all but the slow ones
 test-all: setup ## Run all tests
 	@$(JAVA) .venv/bin/python -m pytest
 
+# The lines counted are those of packages without Spark (pyproject.toml), so the tests are those that start no session.
+coverage: $(INSTALLED) ## Run the tests without Spark, and check how many lines they reach
+	@EXAMPLES_MOST=20 .venv/bin/coverage run -m pytest -m "not spark and not slow" \
+	    --ignore=tests/cli --ignore=tests/lab --ignore=src/watersmeet/cli --ignore=src/watersmeet/lab
+	@.venv/bin/coverage report
+
 bench: setup ## Run the benchmarks
 	@$(JAVA) .venv/bin/watersmeet bench
 
@@ -44,6 +50,6 @@ lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml
 	@sh scripts/lock.sh
 
 clean: ## Remove .venv, caches and outputs
-	rm -rf .venv build dist out artifacts derby.log metastore_db spark-warehouse
+	rm -rf .venv build dist out .coverage artifacts derby.log metastore_db spark-warehouse
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -prune -exec rm -rf {} +

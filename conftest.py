@@ -1,6 +1,7 @@
 """One Spark session for all tests, as a user would make it; examples in docstrings find it as ``spark``."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 
@@ -8,6 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all that use the session: ``-m "not spark"`` starts none."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) or _speaks_of_spark(item):
+            item.add_marker("spark")
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +41,10 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(autouse=True)
 def _examples(request: pytest.FixtureRequest, doctest_namespace: dict[str, object]) -> None:
     """Give an example the session if it speaks of it."""
-    example = getattr(request.node, "dtest", None)
-    if example is not None and "spark" in example.docstring:
+    if _speaks_of_spark(request.node):
         doctest_namespace["spark"] = request.getfixturevalue("spark")
+
+
+def _speaks_of_spark(item: pytest.Item) -> bool:
+    example = getattr(item, "dtest", None)
+    return example is not None and any(re.search(r"\bspark\b", each.source) for each in example.examples)

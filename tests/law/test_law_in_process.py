@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.support.draws import Case, cases
+from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from tests.support.oracle import difference, joined, multiset
 
@@ -22,7 +23,7 @@ from watersmeet.driver import loop
 from watersmeet.driver.switches import thrown
 from watersmeet.planning import plan
 
-LAW = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+LAW = settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
 
 def results_of(case: Case, seed: int, *, disturb: bool, forget_pairs: bool = False) -> Counter[str]:

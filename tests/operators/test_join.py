@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 from watersmeet.model.ids import OperatorId
 from watersmeet.operators.join import probe as probes
@@ -70,7 +71,7 @@ def epochs(draw):
 
 
 @given(epochs=epochs(), collide=st.booleans(), merge=st.sets(st.integers(0, 3)), limit=st.sampled_from([1, 3, 1000]))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_every_combination_comes_once(epochs, collide, merge, limit):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(joins, "BATCH_LIMIT_ROWS", limit)
@@ -132,7 +133,7 @@ def across(generations):
 
 
 @given(generations=epochs(), collide=st.booleans(), split=st.sampled_from([1, 100, 1 << 30]))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_cleanup_gives_every_result_across_generations_once(generations, collide, split):
     assert missing(generations, collide=collide, split=split) == across(generations)
 
@@ -159,7 +160,7 @@ def test_one_key_in_many_generations_does_not_make_the_tables_of_all_others_high
 
 
 @given(epochs=epochs())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_results_are_traced_to_the_groups_their_rows_came_through(epochs):
     keys = [key for inputs in epochs for key in inputs[0]]
     rows = piece(0, keys, 0, collide=False)

@@ -6,6 +6,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.planning.interpreter import answer, outcome
+from tests.support.examples import examples
 
 from watersmeet.model.errors import NoEqualityError
 from watersmeet.model.plan import Column, Plan
@@ -14,7 +15,7 @@ from watersmeet.planning import difference, explain, fingerprint, plan
 from watersmeet.planning.tree import streams_of
 
 SCHEMA = pa.schema([("x", pa.int32()), ("y", pa.int64()), ("z", pa.int64())])
-SEVERAL = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SEVERAL = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def names_of(node: Node) -> list[str]:

@@ -19,11 +19,12 @@ def tables(size: Size) -> Tables:
     return epochs_of([size.rows] * size.epochs)
 
 
-def epochs_of(rows: Sequence[int]) -> Tables:
-    """The same with some rows in each epoch."""
+def epochs_of(rows: Sequence[int], times: int = 1) -> Tables:
+    """The same with some rows in each epoch, and every key as often: ``times ** 3`` results for a row of a stream."""
     rng = np.random.default_rng(3)
+    keys = [(sum(rows[:epoch]) + np.arange(here)) // times for epoch, here in enumerate(rows)]
     return {
-        name: [pa.table(_columns(rng, columns, sum(rows[:epoch]), here)) for epoch, here in enumerate(rows)]
+        name: [pa.table({column: rng.permutation(here) for column in columns}) for here in keys]
         for name, columns in COLUMNS.items()
     }
 
@@ -38,12 +39,6 @@ def judge(size: Size, outcomes: Outcomes) -> Judgement:
         share("quickest epoch, Spark's own joins", min(ours.epoch_ms), min(theirs.epoch_ms), "ms"),
     ]
     return comparisons, [same_results(outcomes, size.rows * size.epochs)]
-
-
-def _columns(
-    rng: np.random.Generator, names: tuple[str, ...], first: int, rows: int
-) -> dict[str, "np.ndarray[tuple[int], np.dtype[np.int64]]"]:
-    return {name: first + rng.permutation(rows) for name in names}
 
 
 SUITE = Suite(
