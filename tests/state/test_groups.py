@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watersmeet.state.groups import MAX_GROUPS, GroupSet, first_hash, group_of, group_offsets, groups_at, row_range
+from watersmeet.state.groups import (
+    MAX_GROUPS,
+    PACKED,
+    PLAIN_TEXT_MAX,
+    GroupSet,
+    first_hash,
+    group_of,
+    group_offsets,
+    groups_at,
+    row_range,
+)
 from watersmeet.state.stored import from_json, to_json
 
 SETS = st.sets(st.integers(0, 80) | st.integers(0, MAX_GROUPS - 1), max_size=40)
@@ -44,11 +54,21 @@ def test_all_groups_there_may_be_are_a_set_of_eight_kilobytes():
     every = GroupSet.all(MAX_GROUPS)
     assert len(every) == MAX_GROUPS
     assert every.bits.bit_length() <= 8 * BITS
-    assert len(every.text) <= 2 * BITS
+    assert len(every.text) < 100
+    scattered = GroupSet.within(np.random.default_rng(1).random(MAX_GROUPS) < 0.5)
+    assert len(scattered.text) <= 1.5 * BITS
+    assert GroupSet.parse(scattered.text) == scattered
     assert every.ranges == ((0, MAX_GROUPS),)
     assert every.mask(MAX_GROUPS).all()
     assert (MAX_GROUPS - 1 in every, MAX_GROUPS in every) == (True, False)
     assert not every - GroupSet.within(np.ones(MAX_GROUPS, dtype=np.bool_))
+
+
+@pytest.mark.parametrize("count", [PLAIN_TEXT_MAX * 4 + more for more in (-1, 0, 1, 4)])
+def test_sets_of_any_length_come_back_from_their_text(count):
+    some = GroupSet.of(range(0, count, 3)) | GroupSet.of([count - 1])
+    assert GroupSet.parse(some.text) == some
+    assert some.text.startswith(PACKED) == (count > PLAIN_TEXT_MAX * 4)
 
 
 def test_no_groups_are_a_set_too():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watersmeet.state import vectors
 from watersmeet.state.stored import from_json, to_json
 from watersmeet.state.vectors import Vector
 
@@ -43,6 +44,16 @@ def test_no_vector_is_false_and_one_of_no_numbers_is_not():
 def test_what_was_unpacked_cannot_be_changed():
     with pytest.raises(ValueError, match="read-only"):
         Vector.of([1, 2]).array[0] = 9
+
+
+def test_what_is_kept_unpacked_is_bounded_by_bytes_and_what_was_used_last_stays(monkeypatch):
+    monkeypatch.setattr(vectors, "CACHED_BYTES", 10 * 8 * 100)
+    made = [Vector.of(np.arange(100) + number) for number in range(30)]
+    kept = made[0].array
+    for number, vector in enumerate(made):
+        assert vector.array[0] == number
+        assert made[0].array is kept
+        assert vectors._unpacked.bytes <= 10 * 8 * 100  # noqa: SLF001
 
 
 def test_counts_of_many_groups_that_are_mostly_none_take_few_bytes():

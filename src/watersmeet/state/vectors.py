@@ -2,15 +2,16 @@
 
 import base64
 import zlib
-from functools import lru_cache
+from collections import OrderedDict
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 Kind = Literal["<i8", "<u4", "<f4", "<f8"]
-CACHED = 1 << 12
-"""Vectors that are kept unpacked: two for each of the most runs a process maps (`watersmeet.state.runs`)."""
+CACHED_BYTES = 64 << 20
+"""What is kept unpacked: the sizes of a thousand runs with 16,384 groups each, or of all runs there may be with few."""
 
 
 class Vector:
@@ -36,7 +37,7 @@ class Vector:
     @property
     def array(self) -> npt.NDArray[Any]:
         """The numbers; none where nothing was packed."""
-        return _unpacked(self.text)
+        return _unpacked.get(self.text)
 
     def __len__(self) -> int:
         return len(self.array)
@@ -57,8 +58,35 @@ class Vector:
         return f"Vector.of({self.array.tolist()})"
 
 
-@lru_cache(maxsize=CACHED)
-def _unpacked(text: str) -> npt.NDArray[Any]:
+class _Unpacked:
+    """The arrays that were used last, up to a number of bytes; several site tasks may be threads of one process."""
+
+    def __init__(self) -> None:
+        self._arrays: OrderedDict[str, npt.NDArray[Any]] = OrderedDict()
+        self._changing = Lock()
+        self.bytes = 0
+
+    def get(self, text: str) -> npt.NDArray[Any]:
+        with self._changing:
+            found = self._arrays.get(text)
+            if found is not None:
+                self._arrays.move_to_end(text)
+                return found
+        return self._add(text, _unpack(text))
+
+    def _add(self, text: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        with self._changing:
+            self.bytes += array.nbytes if text not in self._arrays else 0
+            self._arrays[text] = array
+            while self.bytes > CACHED_BYTES:
+                self.bytes -= self._arrays.popitem(last=False)[1].nbytes
+        return array
+
+
+_unpacked = _Unpacked()
+
+
+def _unpack(text: str) -> npt.NDArray[Any]:
     kind, _, packed = text.partition(":")
     if not packed:
         return np.empty(0, dtype=np.int64)
