@@ -23,6 +23,8 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 _SHIFT = np.uint64(32)
 MAX_GROUPS = 1 << 16
+MASKS_CACHED = 1 << 10
+"""With the most groups there may be, 64 MiB."""
 
 
 def group_of(hashes: Hashes, groups: int) -> npt.NDArray[np.int64]:
@@ -96,15 +98,26 @@ class GroupSet:
         """The first so many groups."""
         return cls((1 << count) - 1)
 
+    @classmethod
+    def union(cls, sets: Iterable["GroupSet"]) -> "GroupSet":
+        """The groups of all sets.
+
+        >>> GroupSet.union([GroupSet.of([1]), GroupSet.of([2])])
+        GroupSet.of([1, 2])
+        """
+        bits = 0
+        for each in sets:
+            bits |= each.bits
+        return cls(bits)
+
     def mask(self, count: int) -> Mask:
-        """The set as an array of so many flags."""
-        data = np.frombuffer(self.bits.to_bytes((count + 7) // 8, "little"), dtype=np.uint8)
-        return np.unpackbits(data, bitorder="little", count=count).astype(np.bool_)
+        """The set as an array of so many flags, which is not to be changed."""
+        return _mask(self.bits, count)
 
     @property
     def numbers(self) -> npt.NDArray[np.int64]:
         """The groups in order."""
-        return np.flatnonzero(self.mask(self.bits.bit_length()))
+        return self.mask(self.bits.bit_length()).nonzero()[0]
 
     @property
     def ranges(self) -> Ranges:
@@ -121,6 +134,10 @@ class GroupSet:
 
     def __sub__(self, other: "GroupSet") -> "GroupSet":
         return GroupSet(self.bits & ~other.bits)
+
+    def meets(self, other: "GroupSet") -> bool:
+        """Whether two sets have a group in common."""
+        return self.bits & other.bits != 0
 
     def __contains__(self, group: int) -> bool:
         return bool(self.bits >> group & 1)
@@ -150,6 +167,14 @@ class GroupSet:
     def parse(cls, text: str) -> "GroupSet":
         """Read what ``text`` gave."""
         return cls(int(text, 16))
+
+
+@lru_cache(maxsize=MASKS_CACHED)
+def _mask(bits: int, count: int) -> Mask:
+    data = np.frombuffer(bits.to_bytes((count + 7) // 8, "little"), dtype=np.uint8)
+    mask = np.unpackbits(data, bitorder="little", count=count).view(np.bool_)
+    mask.setflags(write=False)
+    return mask
 
 
 @lru_cache(maxsize=1 << 8)

@@ -2,13 +2,12 @@
 
 Three things call for cleanup: input that pauses, a user who asks for it, and the end. One more cannot wait: every spill
 closes a generation, and probing, merging and the manifest's size follow the number of generations. With more than
-`GENERATIONS_MAX` of an operator, the groups of its oldest ones are cleaned between two epochs, a slice at a time, even
-if input never pauses.
+``generations_max`` of an operator, the groups of its oldest ones are cleaned between two epochs, a slice at a time,
+even if input never pauses.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -21,9 +20,6 @@ from watersmeet.state.changes import BeginCleaning, FinishCleaning, ReviveGroups
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Cleaning, Manifest
 from watersmeet.state.sizes import bytes_by_generation, live_bytes_by_site, total_bytes
-
-GENERATIONS_MAX = 64
-"""A cleanup of the older half then joins 32 generations at once; fewer would read the same rows more often."""
 
 
 @dataclass
@@ -68,15 +64,16 @@ class CleanPolicy:
 
     def _wanted(self, view: View, operator: Operator) -> GroupSet:
         """The groups of an operator that should be cleaned at this moment."""
-        spilled = view.manifest.spilled(operator.id)
         generations = view.manifest.generations(operator.id)
         if view.moment == "between":
-            old = list(generations)[: len(generations) // 2] if len(generations) > GENERATIONS_MAX else []
+            many = len(generations) > self.options.generations_max
+            old = list(generations)[: len(generations) // 2] if many else []
         elif view.closed_by is not None:
             old = [generation for generation in generations if generation <= view.closed_by]
         else:
-            return spilled
-        return spilled & _union(generations[generation] for generation in old)
+            return view.manifest.spilled(operator.id)
+        closed = GroupSet.union(generations[generation] for generation in old)
+        return closed & view.manifest.spilled(operator.id) if closed else closed
 
 
 @dataclass
@@ -131,9 +128,5 @@ def _by_productivity(manifest: Manifest, operator: OperatorId) -> list[int]:
     """The closed groups that miss nothing, those with most results for their bytes first."""
     state, sizes = manifest.operators[operator], total_bytes(manifest, operator)
     output = state.output.array if state.output else np.zeros(manifest.groups)
-    complete = _union(manifest.generations(operator).values()) - manifest.spilled(operator)
+    complete = GroupSet.union(manifest.generations(operator).values()) - manifest.spilled(operator)
     return sorted(complete, key=lambda group: -float(output[group]) / max(1.0, float(sizes[group])))
-
-
-def _union(sets: Iterable[GroupSet]) -> GroupSet:
-    return reduce(GroupSet.__or__, sets, GroupSet())
