@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from tests.support.in_process import InProcess
 from tests.support.states import JOIN, empty_manifest, holding, part, run_file, two_way_plan
 
-from watersmeet.adapt.cleaning import policy as cleaning
 from watersmeet.adapt.cleaning.policy import CleanPolicy, RevivePolicy
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.merging.policy import MergePolicy
@@ -105,10 +104,9 @@ def test_a_step_of_cleanup_spills_what_is_too_much_and_leaves_the_groups_it_clea
 @pytest.fixture
 def spilled_query(tmp_path, monkeypatch):
     """Groups with many generations, with several runs in each, of which none was merged; a few were cleaned."""
-    monkeypatch.setattr(cleaning, "GENERATIONS_MAX", 10**6)
     monkeypatch.setattr(merging, "FAN_IN", 10**6)
     monkeypatch.setattr(merging, "CLOSED_FAN_IN", 10**6)
-    options = MemoryOptions(budget_bytes=8_000, strategy="random", fraction=0.2, seed=1)
+    options = MemoryOptions(8_000, strategy="random", fraction=0.2, seed=1, generations_max=10**6)
     query = InProcess(two_way_plan(), str(tmp_path), sites=2, options=options)
     rng = np.random.default_rng(1)
     for _ in range(30):
@@ -116,7 +114,6 @@ def spilled_query(tmp_path, monkeypatch):
     for _ in range(3):
         vars(query.loop.stepper.coordinator.cleaning).update(options=MemoryOptions(budget_bytes=1), slice_bytes=1)
         query.clean("idle", None)
-    monkeypatch.setattr(cleaning, "GENERATIONS_MAX", 3)
     monkeypatch.setattr(merging, "FAN_IN", 2)
     monkeypatch.setattr(merging, "CLOSED_FAN_IN", 2)
     return query
@@ -128,7 +125,7 @@ def reason_of(change):
 
 def taken(query, budget_bytes, moments):
     """All that is suggested and taken at all moments, by a coordinator with another budget and more sites."""
-    coordinator = Coordinator.of(MemoryOptions(budget_bytes, fraction=0.2), 3, 1 << 30)
+    coordinator = Coordinator.of(MemoryOptions(budget_bytes, fraction=0.2, generations_max=3), 3, 1 << 30)
     for moment in moments:
         view = View(moment, query.manifest, query.loop.stepper.observer.statistics)
         yield from ((moment, each) for each in (*coordinator.decide(view), *coordinator.merges(view)))

@@ -11,21 +11,13 @@ from tests.support.in_process import InProcess
 from tests.support.oracle import joined, multiset
 from tests.support.states import JOIN, empty_manifest, holding, part, run_file, two_way_plan
 
-from watersmeet.adapt.cleaning import policy
 from watersmeet.adapt.policy import MemoryOptions, View
-from watersmeet.driver import loop
 from watersmeet.driver.coordinator import Coordinator
 from watersmeet.model.ids import Version
 from watersmeet.state.changes import UniteGenerations, apply
 from watersmeet.state.groups import GroupSet
 
 EPOCHS, ROWS, MAX = 200, 8, 4
-
-
-@pytest.fixture(autouse=True)
-def _few(monkeypatch):
-    monkeypatch.setattr(policy, "GENERATIONS_MAX", MAX)
-    monkeypatch.setattr(loop, "GENERATIONS_LIMIT", 2 * MAX)
 
 
 def again(rng, epoch):
@@ -52,7 +44,7 @@ def plain(results):
 
 @pytest.mark.parametrize(("keys", "groups"), [(again, 16), (never_again, 1000)])
 def test_generations_runs_and_versions_stay_few_while_input_never_pauses_and_results_are_exact(keys, groups, tmp_path):
-    options = MemoryOptions(budget_bytes=1_500, strategy="random", fraction=0.3, seed=1)
+    options = MemoryOptions(budget_bytes=1_500, strategy="random", fraction=0.3, seed=1, generations_max=MAX)
     query = InProcess(two_way_plan(), str(tmp_path), groups, sites=1, options=options)
     tables, got, seen = {"A": [], "B": []}, Counter(), []
     for batch in batches(keys):
@@ -85,7 +77,7 @@ def spilled_once(count):
 
 
 def united(manifest):
-    decided = Coordinator.of(MemoryOptions(), 2, 1 << 30).decide(View("step", manifest))
+    decided = Coordinator.of(MemoryOptions(generations_max=MAX), 2, 1 << 30).decide(View("step", manifest))
     return [each for each in decided if isinstance(each, UniteGenerations)]
 
 

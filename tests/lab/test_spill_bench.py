@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from watersmeet.adapt.spilling import Pressure
+from watersmeet.adapt.spilling.policy import candidates_of
 from watersmeet.lab.bench.run import run_bench
 from watersmeet.lab.spill import run as spill_run
 from watersmeet.lab.spill.clairvoyant import HORIZONS, clairvoyant, foreseeing
@@ -13,7 +14,7 @@ from watersmeet.lab.spill.order import Order
 from watersmeet.lab.spill.report import SpillReport
 from watersmeet.lab.spill.settings import RATIOS, SETTINGS, FanOut, Setting, Size
 from watersmeet.lab.spill.trial import NAMES, Cell, Score, try_out
-from watersmeet.runners.counts import Level, Limits, Simulation, Stream, Workload, by, key_group, simulate
+from watersmeet.runners.counts import Level, Limits, Simulation, Stream, Workload, key_group, simulate
 
 TINY = Size(epochs=12, rows=150, tuple_range=900, groups=20)
 
@@ -106,12 +107,12 @@ def test_the_clairvoyant_keeps_the_group_that_is_going_to_match():
     for coming in (one, other):
         key = np.concatenate([np.tile([one, other], seen), np.repeat(coming, 2 * left)])
         stream = Stream(np.repeat(np.arange(seen + left), 2), key)
-        run = Simulation(Workload.prepare([Level((stream, stream))], seen + left, groups))
-        for epoch in range(seen):
-            run.step(epoch)
-        candidates = run.candidates(np.ones(groups))
-        live = int(sum(each.live_bytes.sum() for each in candidates))
-        chosen = foreseeing(3)(run, candidates, Pressure(live, live, 0.3, seen - 1))
+        run = Simulation(Workload.prepare([Level((stream, stream))], seen + left, groups), Limits(1 << 40))
+        for _ in range(seen):
+            run.step()
+        [live] = (operator.live_bytes for operator in run.runner.operators)
+        candidates = candidates_of(run.runner.plan, {"join1": live}, run.loop.stepper.observer.statistics)
+        chosen = foreseeing(3)(run.runner)(candidates, Pressure(int(live.sum()), int(live.sum()), 0.3, seen - 1))
         [gone] = chosen["join1"]
         assert gone == group[one + other - coming]
 
@@ -121,7 +122,7 @@ def test_the_best_horizon_is_taken_in_hindsight():
     limits = Limits(simulate(workload).peak_bytes // 20)
     best = clairvoyant(workload, limits)
     assert all(best.results >= simulate(workload, limits, foreseeing(horizon)).results for horizon in HORIZONS)
-    assert best.results > simulate(workload, limits, by("random")).results
+    assert best.results > simulate(workload, limits, "random").results
 
 
 def test_a_cell_has_a_score_of_every_strategy():
@@ -162,7 +163,7 @@ def test_imagined_futures_leave_the_streams_as_they_are():
         real, more = setting.workload(TINY, 1), setting.workload(TINY, 1, FUTURES)
         assert more.epochs == TINY.epochs + FUTURES.after_the_end(setting.phases)
         limits = Limits(simulate(real).peak_bytes // 20)
-        same = [simulate(each, limits, by("adaptive"), TINY.epochs) for each in (real, more)]
+        same = [simulate(each, limits, "adaptive", TINY.epochs) for each in (real, more)]
         assert same[0].produced == same[1].produced
 
 

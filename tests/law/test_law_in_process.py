@@ -15,11 +15,9 @@ from tests.support.in_process import InProcess
 from tests.support.oracle import difference, joined, multiset
 
 from watersmeet.adapt.cleaning import choice as cleaning
-from watersmeet.adapt.cleaning import policy as clean_policy
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.adapt.spilling import STRATEGIES
-from watersmeet.driver import loop
 from watersmeet.driver.switches import thrown
 from watersmeet.planning import plan
 
@@ -69,6 +67,7 @@ def results_within_a_budget(case: Case, seed: int) -> Counter[str]:
         strategy=chance.choice(sorted(STRATEGIES)),
         fraction=chance.choice([0.05, 0.3, 1.0]),
         seed=seed,
+        generations_max=chance.choice([0, 1, 64]),
     )
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         plan_ = plan(case.query)
@@ -177,9 +176,6 @@ def test_spills_and_cleanups_within_any_budget_change_no_result(case: Case, seed
         patch.setattr(merging, "FAN_IN", 2)
         patch.setattr(merging, "CLOSED_FAN_IN", 2)
         patch.setattr(cleaning, "GATHER_LEAST_BYTES", random.Random(seed).choice([200, *[1 << 16] * 4]))
-        most = random.Random(seed).choice([0, 1, 64])
-        patch.setattr(clean_policy, "GENERATIONS_MAX", most)
-        patch.setattr(loop, "GENERATIONS_LIMIT", 2 * most)
         got, expected = results_within_a_budget(case, seed), joined(case.streams, case.conditions)
         assert got == expected, difference(got, expected)
 

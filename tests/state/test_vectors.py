@@ -48,7 +48,7 @@ def test_what_was_unpacked_cannot_be_changed():
 
 def test_what_is_kept_unpacked_is_bounded_by_bytes_and_what_was_used_last_stays(monkeypatch):
     monkeypatch.setattr(vectors, "CACHED_BYTES", 10 * 8 * 100)
-    made = [Vector.of(np.arange(100) + number) for number in range(30)]
+    made = [Vector(Vector.of(np.arange(100) + number).text) for number in range(30)]
     kept = made[0].array
     for number, vector in enumerate(made):
         assert vector.array[0] == number

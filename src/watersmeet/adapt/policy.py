@@ -27,18 +27,25 @@ from watersmeet.state.changes import Change
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import LIVE, Manifest
 
+GENERATIONS_MAX = 64
+"""A cleanup of the older half then joins 32 generations at once; fewer would read the same rows more often."""
+
 Moment = Literal["start", "tasks", "step", "between", "idle", "asked", "end", "over"]
 
 
 @dataclass(frozen=True)
 class MemoryOptions:
-    """What the user allows: bytes of live state per site (None: any number), and how to keep to it."""
+    """What the user allows: bytes of live state per site (None: any number), and how to keep to it.
+
+    With more than ``generations_max`` closed generations of an operator, cleanup does not wait until input pauses.
+    """
 
     budget_bytes: int | None = None
     strategy: str = "adaptive"
     fraction: float = 0.3
     seed: int = 0
     inactive_epochs: int | None = None
+    generations_max: int = GENERATIONS_MAX
 
     @property
     def is_limited(self) -> bool:

@@ -29,9 +29,9 @@ def differences(exposure: NDArray[np.float64], results: NDArray[np.float64], dis
     weights, made = exposure[told], results[told]
     if made.sum() < NOTHING:
         return 0.0, 0.0
-    spread = 1.0
+    spread, pooled = 1.0, float(made.sum() / weights.sum())
     for _ in range(ROUNDS):
-        mean = mean_rate(weights, made, dispersion, spread)
+        mean = _settled(pooled, weights, made, dispersion, spread)
         chance = dispersion / (weights * mean)
         trust = 1 / (max(spread, 1e-6) + chance)
         seen = (made / (weights * mean) - 1) ** 2 * len(made) / max(len(made) - 1, 1)
@@ -47,7 +47,14 @@ def mean_rate(exposure: NDArray[np.float64], results: NDArray[np.float64], dispe
     """
     told = exposure > 0
     weights, made = exposure[told], results[told]
-    mean, spread = float(made.sum() / weights.sum()), max(spread, 0.0)
+    return _settled(float(made.sum() / weights.sum()), weights, made, dispersion, spread)
+
+
+def _settled(
+    mean: float, weights: NDArray[np.float64], made: NDArray[np.float64], dispersion: float, spread: float
+) -> float:
+    """The mean that goes with a variance, beginning with any."""
+    spread = max(spread, 0.0)
     for _ in range(ROUNDS):
         trust = weights / (weights * mean * spread + dispersion)
         mean = float((trust * made / weights).sum() / trust.sum())

@@ -4,6 +4,7 @@
 <checkpointLocation>/state   manifest/, runs/, effects/, events/, lock
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,13 @@ from watersmeet.model.errors import (
     StorageError,
     StorageFullError,
 )
+from watersmeet.model.ids import EpochId
 from watersmeet.model.plan import Plan
 from watersmeet.planning.describe import difference, fingerprint
+from watersmeet.site.effects import clear_effects
 from watersmeet.state.changes import Change
+from watersmeet.state.events import Event, EventLog
+from watersmeet.state.garbage import Collector
 from watersmeet.state.manifest import Manifest, OperatorState
 from watersmeet.state.owner import Ownership, take
 from watersmeet.state.runs import forget_runs, missing_runs
@@ -33,6 +38,7 @@ from watersmeet.storage.lock import Lock
 from watersmeet.storage.open import open_storage
 
 PROBE = "probe"
+_LOG = logging.getLogger("watersmeet")
 
 
 @dataclass
@@ -45,6 +51,7 @@ class Checkpoint:
     lock: Lock | None
     offsets: Offsets
     ownership: Ownership
+    collector: Collector | None = None
 
     @property
     def storage(self) -> Storage:
@@ -63,6 +70,25 @@ class Checkpoint:
     def check_owner(self) -> None:
         """Stop before the sink is touched, or a version committed, if another driver has taken the checkpoint over."""
         self.ownership.check()
+
+    def begin(self, retained: int) -> None:
+        """Delete what earlier drivers left behind; from now on, so many versions are retained."""
+        clear_effects(self.storage, EpochId(self.manifest.version))
+        self.collector = Collector(self.store, retained)
+        self.collector.start()
+
+    def collect(self) -> None:
+        """Delete what no retained version names any more; what cannot be deleted stays for a later time."""
+        try:
+            clear_effects(self.storage, EpochId(self.manifest.version))
+        except StorageError as error:
+            _LOG.warning("effects of steps before version %d stay for now: %s", self.manifest.version, error)
+        if self.collector is not None:
+            self.collector.committed(self.manifest)
+
+    def events(self) -> list[Event]:
+        """The adaptations so far."""
+        return EventLog(self.store).all()
 
     def close(self) -> None:
         """Let another driver have it."""

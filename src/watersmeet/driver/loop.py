@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic
 
-from watersmeet.adapt.cleaning.policy import GENERATIONS_MAX, missing_groups
+from watersmeet.adapt.cleaning.policy import missing_groups
 from watersmeet.adapt.policy import MemoryOptions, Moment
 from watersmeet.driver.ports import Batch
 from watersmeet.driver.progress import Cleanup, History, step_metrics
@@ -27,8 +27,8 @@ from watersmeet.model.ids import BatchId, OperatorId
 from watersmeet.state.manifest import Manifest
 
 CANCEL_EVERY_S = 0.5
-GENERATIONS_LIMIT = 2 * GENERATIONS_MAX
-"""From here on, epochs wait for the cleanup that keeps the number of generations down."""
+GENERATIONS_TIMES = 2
+"""With so many times the generations that there should be, epochs wait for the cleanup that keeps their number down."""
 
 
 @dataclass
@@ -140,7 +140,8 @@ class Loop(Generic[Batch]):
         """Cleanup that cannot wait until input pauses: a slice after each epoch, or more if that is not enough."""
         while not self.stopping.is_set() and self.stepper.begin_cleaning(self.stepper.view("between")):
             self._clean()
-            if max(len(self.manifest.generations(name)) for name in self.manifest.operators) < GENERATIONS_LIMIT:
+            most = max(len(self.manifest.generations(name)) for name in self.manifest.operators)
+            if most < GENERATIONS_TIMES * self.options.generations_max:
                 return
 
     def _clean(self) -> None:

@@ -1,7 +1,8 @@
-"""What the driver asks of the world outside: somebody who runs tasks, and a log of the input.
+"""What the driver asks of the world outside: somebody who runs tasks, a place for versions, and a log of the input.
 
 The driver knows no Spark. A *runner* carries out the tasks of a step and gives their results to the sink: as a Spark
-job, in this process, or on counts alone. What a batch is, only the runner knows.
+job, in this process, or on counts alone. What a batch is, only the runner knows. *Versions* of the state are kept in a
+checkpoint, or in memory alone.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,10 @@ from watersmeet.driver.topology import Topology
 from watersmeet.model.ids import EpochId
 from watersmeet.site.effects import Effects
 from watersmeet.site.spec import LevelSpec
+from watersmeet.state.changes import Change
+from watersmeet.state.events import Event
 from watersmeet.state.manifest import Manifest
+from watersmeet.storage.base import Storage
 
 Batch = TypeVar("Batch")
 
@@ -66,6 +70,44 @@ class Runner(Protocol[Batch]):
 
     def close(self) -> None:
         """Release what is held for the run."""
+
+
+class Versions(Protocol):
+    """The versions of a query's state: the last one, and a place for the next."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """The last committed version."""
+
+    @property
+    def location(self) -> str:
+        """Where they are, for people."""
+
+    @property
+    def storage(self) -> Storage:
+        """Where the tasks of a step store what they tell of."""
+
+    @property
+    def has_all_batches(self) -> bool:
+        """Whether all batches that were planned are part of the state."""
+
+    def begin(self, retained: int) -> None:
+        """Delete what earlier runs left behind; from now on, so many versions are retained."""
+
+    def check_owner(self) -> None:
+        """Stop if it is another driver's turn."""
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Make the next version of some changes, or raise without having done so."""
+
+    def collect(self) -> None:
+        """Delete what no retained version names any more; what cannot be deleted stays for a later time."""
+
+    def events(self) -> list[Event]:
+        """The adaptations so far."""
+
+    def close(self) -> None:
+        """Let another driver have them."""
 
 
 class Offsets(Protocol):

@@ -4,22 +4,19 @@ from dataclasses import dataclass
 
 from watersmeet.adapt.policy import MemoryOptions, View
 from watersmeet.adapt.spilling.policy import Choose
-from watersmeet.driver.checkpoint import Checkpoint, Expectation
+from watersmeet.driver.checkpoint import Expectation
 from watersmeet.driver.coordinator import Coordinator
 from watersmeet.driver.loop import Loop
 from watersmeet.driver.observer import Observer
-from watersmeet.driver.ports import Batch, Runner
+from watersmeet.driver.ports import Batch, Runner, Versions
 from watersmeet.driver.publish import publish
 from watersmeet.driver.step import Stepper
 from watersmeet.driver.switches import switches
 from watersmeet.driver.task_specs import TaskSpecs
-from watersmeet.model.ids import EpochId
 from watersmeet.site.crash import CrashPlan, reach
-from watersmeet.site.effects import clear_effects
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import ROUND_LIMIT_BYTES
 from watersmeet.state.changes import Change, ReplacePlan
-from watersmeet.state.garbage import Collector
 
 ROUND_LEAST_BYTES = 8 << 20
 
@@ -38,12 +35,10 @@ class DriverOptions:
     parcels: bool = True
 
 
-def start_driver(checkpoint: Checkpoint, runner: Runner[Batch], options: DriverOptions) -> Loop[Batch]:
+def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOptions) -> Loop[Batch]:
     """Go on from a checkpoint: publish what was not, tidy up, and bring the manifest in line with the options."""
     publish(checkpoint.manifest)
-    clear_effects(checkpoint.storage, EpochId(checkpoint.manifest.version))
-    collector = Collector(checkpoint.store, options.retained_versions)
-    collector.start()
+    checkpoint.begin(options.retained_versions)
     observer = Observer(options.memory.is_limited)
     observer.begin(checkpoint.manifest)
     round_bytes = options.round_bytes or _round_bytes(options.memory)
@@ -58,7 +53,7 @@ def start_driver(checkpoint: Checkpoint, runner: Runner[Batch], options: DriverO
         is_limited=options.memory.is_limited,
         round_bytes=round_bytes,
     )
-    stepper = Stepper(runner, checkpoint, specs, coordinator, observer, collector, options.parcels)
+    stepper = Stepper(runner, checkpoint, specs, coordinator, observer, options.parcels)
     if crash is not None and crash.victim == "driver":
         stepper.reach = lambda point, epoch: reach(crash, point, epoch)
     stepper.adapt(_replan(checkpoint, options.expected))
@@ -70,7 +65,7 @@ def _round_bytes(memory: MemoryOptions) -> int:
     return min(ROUND_LIMIT_BYTES, max(memory.budget_bytes or ROUND_LIMIT_BYTES, ROUND_LEAST_BYTES))
 
 
-def _replan(checkpoint: Checkpoint, expected: Expectation) -> list[Change]:
+def _replan(checkpoint: Versions, expected: Expectation) -> list[Change]:
     """The same state may serve another output: what is done to the root's rows is not part of the checkpoint."""
     if checkpoint.manifest.written == expected.plan:
         return []

@@ -19,16 +19,15 @@ from dataclasses import dataclass, field
 from typing import Generic
 
 from watersmeet.adapt.policy import View
-from watersmeet.driver.checkpoint import Checkpoint
 from watersmeet.driver.coordinator import Coordinator
 from watersmeet.driver.observer import Observer
-from watersmeet.driver.ports import Batch, Done, Runner, Step
+from watersmeet.driver.ports import Batch, Done, Runner, Step, Versions
 from watersmeet.driver.publish import publish, tidy
 from watersmeet.driver.task_specs import TaskSpecs
 from watersmeet.driver.topology import Topology
 from watersmeet.model.errors import StorageError, WorkerError
-from watersmeet.model.ids import BatchId, EpochId, OperatorId
-from watersmeet.site.effects import Effects, clear_effects
+from watersmeet.model.ids import BatchId, OperatorId
+from watersmeet.site.effects import Effects
 from watersmeet.state.changes import (
     BeginCleaning,
     Change,
@@ -38,7 +37,6 @@ from watersmeet.state.changes import (
     WriteResults,
     apply_all,
 )
-from watersmeet.state.garbage import Collector
 from watersmeet.state.manifest import Manifest
 
 _LOG = logging.getLogger("watersmeet")
@@ -77,11 +75,10 @@ class Stepper(Generic[Batch]):
     """Takes the steps of one run of a query, one at a time."""
 
     runner: Runner[Batch]
-    checkpoint: Checkpoint
+    checkpoint: Versions
     specs: TaskSpecs
     coordinator: Coordinator
     observer: Observer
-    collector: Collector
     parcels: bool = True
     reach: Callable[[str, int], None] = lambda point, epoch: None  # noqa: ARG005
     is_first: bool = True
@@ -179,14 +176,13 @@ class Stepper(Generic[Batch]):
 
     def _tidy_up(self) -> None:
         """Delete what is garbage now; what cannot be deleted stays for a later time."""
-        try:
-            results = self.manifest.results
-            if self.is_first and results is not None and results.path:
+        results = self.manifest.results
+        if self.is_first and results is not None and results.path:
+            try:
                 tidy(results.path, self.manifest, self.specs.files)
-            clear_effects(self.checkpoint.storage, EpochId(self.manifest.version))
-        except StorageError as error:
-            _LOG.warning("leftovers of version %d stay for now: %s", self.manifest.version, error)
-        self.collector.committed(self.manifest)
+            except StorageError as error:
+                _LOG.warning("leftovers in %s stay for now: %s", results.path, error)
+        self.checkpoint.collect()
 
 
 def _changes_of(step: Step[Batch], done: Done) -> list[Change]:

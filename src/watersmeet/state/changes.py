@@ -220,15 +220,15 @@ def _release(
     manifest: Manifest, operator: OperatorId, merged: tuple[RunId, ...], groups: GroupSet, generation: int
 ) -> Manifest:
     """Take groups of a generation out of some runs, and out of the manifest the runs no slice names any more."""
-    state = manifest.operators[operator]
-    slices = [
-        _narrowed(part, part.groups - groups) if part.run in merged and part.generation == generation else part
-        for part in state.slices
-    ]
-    kept = tuple(part for part in slices if part.rows)
-    named = {part.run for part in kept}
-    runs = {run_id: run for run_id, run in manifest.runs.items() if run_id not in merged or run_id in named}
-    return replace(_with(manifest, operator, replace(state, slices=kept)), runs=runs)
+    state, kept = manifest.operators[operator], list[Slice]()
+    for part in state.slices:
+        if part.run not in merged or part.generation != generation:
+            kept.append(part)
+        elif left := part.groups - groups:
+            kept.append(_narrowed(part, left))
+    unnamed = set(merged) - {part.run for part in kept}
+    runs = {run_id: run for run_id, run in manifest.runs.items() if run_id not in unnamed}
+    return replace(_with(manifest, operator, replace(state, slices=tuple(kept))), runs=runs)
 
 
 def _narrowed(part: Slice, groups: GroupSet) -> Slice:
@@ -247,14 +247,14 @@ def _relabel(
     manifest: Manifest, operator: OperatorId, groups: GroupSet, generation: int, tier: Tier, *, only: Tier | None = None
 ) -> Manifest:
     """Put groups into a generation and tier, those of one tier only or all; slices of a kind become one."""
-    kinds: dict[tuple[RunId, int, Tier], GroupSet] = {}
+    kinds: dict[tuple[RunId, int, Tier], list[GroupSet]] = {}
     for part in manifest.operators[operator].slices:
         moved = part.groups & groups if only in (None, part.tier) else GroupSet()
-        for kind, some in (((part.generation, part.tier), part.groups - moved), ((generation, tier), moved)):
-            if some:
-                name = (part.run, *kind)
-                kinds[name] = kinds.get(name, GroupSet()) | some
-    slices = tuple(Slice(run, RowSet(some), made, kind) for (run, made, kind), some in kinds.items())
+        if left := part.groups - moved:
+            kinds.setdefault((part.run, part.generation, part.tier), []).append(left)
+        if moved:
+            kinds.setdefault((part.run, generation, tier), []).append(moved)
+    slices = tuple(Slice(run, RowSet(GroupSet.union(some)), made, kind) for (run, made, kind), some in kinds.items())
     return _with(manifest, operator, replace(manifest.operators[operator], slices=slices))
 
 

@@ -38,6 +38,9 @@ two operators of five inputs on four sites, about 180 runs, a budget, and up to 
 PACKED, PLAIN_TEXT_MAX = "z:", 256
 """How the text of a set begins that is compressed, as those of more than some thousand groups are."""
 
+MASKS_CACHED = 1 << 10
+"""With the most groups there may be, 64 MiB."""
+
 
 def group_of(hashes: Hashes, groups: int) -> npt.NDArray[np.int64]:
     """The partition group of each hash.
@@ -112,15 +115,26 @@ class GroupSet:
         """The first so many groups."""
         return cls((1 << count) - 1)
 
+    @classmethod
+    def union(cls, sets: Iterable["GroupSet"]) -> "GroupSet":
+        """The groups of all sets.
+
+        >>> GroupSet.union([GroupSet.of([1]), GroupSet.of([2])])
+        GroupSet.of([1, 2])
+        """
+        bits = 0
+        for each in sets:
+            bits |= each.bits
+        return cls(bits)
+
     def mask(self, count: int) -> Mask:
-        """The set as an array of so many flags."""
-        data = np.frombuffer(self.bits.to_bytes((count + 7) // 8, "little"), dtype=np.uint8)
-        return np.unpackbits(data, bitorder="little", count=count).astype(np.bool_)
+        """The set as an array of so many flags, which is not to be changed."""
+        return _mask(self.bits, count)
 
     @property
     def numbers(self) -> npt.NDArray[np.int64]:
         """The groups in order."""
-        return np.flatnonzero(self.mask(self.bits.bit_length()))
+        return self.mask(self.bits.bit_length()).nonzero()[0]
 
     @property
     def ranges(self) -> Ranges:
@@ -143,6 +157,10 @@ class GroupSet:
 
     def __hash__(self) -> int:
         return hash(self.bits)
+
+    def meets(self, other: "GroupSet") -> bool:
+        """Whether two sets have a group in common."""
+        return self.bits & other.bits != 0
 
     def __contains__(self, group: int) -> bool:
         return bool(self.bits >> group & 1)
@@ -180,6 +198,14 @@ class GroupSet:
         if text.startswith(PACKED):
             return cls(int.from_bytes(zlib.decompress(base64.b64decode(text.removeprefix(PACKED))), "little"))
         return cls(int(text, 16))
+
+
+@lru_cache(maxsize=MASKS_CACHED)
+def _mask(bits: int, count: int) -> Mask:
+    data = np.frombuffer(bits.to_bytes((count + 7) // 8, "little"), dtype=np.uint8)
+    mask = np.unpackbits(data, bitorder="little", count=count).view(np.bool_)
+    mask.setflags(write=False)
+    return mask
 
 
 @lru_cache(maxsize=1 << 8)

@@ -153,26 +153,30 @@ class Manifest(msgspec.Struct, frozen=True):
     def _at(self, operator: OperatorId, site: SiteId, tier: Tier) -> list[tuple[RunFile, Slice]]:
         state = self.operators[operator]
         local = groups_at(state.routing, site)
-        slices = (part for part in state.slices if part.tier == tier and part.groups & local)
+        slices = (part for part in state.slices if part.tier == tier and part.groups.meets(local))
         return [(self.runs[part.run], part) for part in slices]
 
     def spilled(self, operator: OperatorId) -> GroupSet:
         """The groups of an operator that have results missing: those with more than one generation."""
-        once: dict[int, GroupSet] = {}
-        for part in self.operators[operator].slices:
-            once[part.generation] = once.get(part.generation, GroupSet()) | part.groups
         seen, again = GroupSet(), GroupSet()
-        for groups in once.values():
+        for groups in self._by_generation(operator).values():
             seen, again = seen | groups, again | (seen & groups)
         return again
 
     def generations(self, operator: OperatorId) -> dict[int, GroupSet]:
         """The closed generations of an operator and the groups that have them, oldest first."""
-        found: dict[int, GroupSet] = {}
+        found = self._by_generation(operator)
+        return {generation: found[generation] for generation in sorted(found) if generation != LIVE}
+
+    def live_groups(self, operator: OperatorId) -> GroupSet:
+        """The groups of an operator that have anything live."""
+        return self._by_generation(operator).get(LIVE, GroupSet())
+
+    def _by_generation(self, operator: OperatorId) -> dict[int, GroupSet]:
+        found: dict[int, list[GroupSet]] = {}
         for part in self.operators[operator].slices:
-            if part.tier == "disk":
-                found[part.generation] = found.get(part.generation, GroupSet()) | part.groups
-        return dict(sorted(found.items()))
+            found.setdefault(part.generation, []).append(part.groups)
+        return {generation: GroupSet.union(sets) for generation, sets in found.items()}
 
     @property
     def bytes(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.model.ids import OperatorId
-from watersmeet.state.groups import GroupSet
+from watersmeet.state.groups import GroupSet, Mask
 from watersmeet.state.manifest import LIVE, Manifest, RunFile, Slice
 
 Bytes = npt.NDArray[np.float64]
@@ -36,7 +36,7 @@ def bytes_by_generation(manifest: Manifest, operator: OperatorId, inputs: Sequen
     for part in manifest.operators[operator].slices:
         run = manifest.runs[part.run]
         total = found.setdefault(part.generation, np.zeros((len(inputs), manifest.groups)))
-        _add(total[inputs.index(run.input)], run, part)
+        total[inputs.index(run.input), part.groups.mask(manifest.groups)] += _sizes(run, part.groups)
     return found
 
 
@@ -50,10 +50,7 @@ def live_bytes_by_site(manifest: Manifest) -> Bytes:
 
 def slice_bytes(run: RunFile, part: Slice, groups: GroupSet) -> int:
     """What a slice holds of some groups."""
-    counted = part.groups & groups
-    if counted == run.groups:
-        return int(run.group_bytes.array.sum())
-    return int(run.group_bytes.array[_places(run, counted)].sum())
+    return int(_sizes(run, part.groups & groups).sum())
 
 
 def rows_and_bytes(manifest: Manifest, slices: Iterable[Slice]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -61,31 +58,32 @@ def rows_and_bytes(manifest: Manifest, slices: Iterable[Slice]) -> tuple[npt.NDA
     rows, sizes = np.zeros(manifest.groups, np.int64), np.zeros(manifest.groups, np.int64)
     for part in slices:
         run = manifest.runs[part.run]
-        places = _places(run, part.groups)
-        rows[part.groups.numbers] += run.group_rows.array[places]
-        sizes[part.groups.numbers] += run.group_bytes.array[places]
+        mask, places = part.groups.mask(manifest.groups), _among(run, part.groups)
+        rows[mask] += run.group_rows.array[places]
+        sizes[mask] += run.group_bytes.array[places]
     return rows, sizes
 
 
 def arrived_bytes(run: RunFile, into: Bytes) -> None:
     """Add the bytes of a whole run to those of its groups."""
-    into[run.groups.numbers] += run.group_bytes.array
+    into[run.groups.mask(len(into))] += run.group_bytes.array
 
 
 def _sum(manifest: Manifest, slices: Iterable[Slice]) -> Bytes:
-    total: Bytes = np.zeros(manifest.groups)
+    groups, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for part in slices:
-        _add(total, manifest.runs[part.run], part)
-    return total
+        groups.append(part.groups.numbers)
+        sizes.append(_sizes(manifest.runs[part.run], part.groups))
+    return np.bincount(np.concatenate(groups), np.concatenate(sizes), minlength=manifest.groups).astype(np.float64)
 
 
-def _add(total: Bytes, run: RunFile, part: Slice) -> None:
-    if part.groups == run.groups:
-        arrived_bytes(run, total)
-    else:
-        total[part.groups.numbers] += run.group_bytes.array[_places(run, part.groups)]
+def _sizes(run: RunFile, groups: GroupSet) -> npt.NDArray[np.int64]:
+    """The bytes of some groups of a run, in order."""
+    sizes = run.group_bytes.array
+    return sizes if groups == run.groups else sizes[_among(run, groups)]
 
 
-def _places(run: RunFile, groups: GroupSet) -> npt.NDArray[np.int64]:
-    """Where some groups of a run stand among all of them."""
-    return np.searchsorted(run.groups.numbers, groups.numbers)
+def _among(run: RunFile, groups: GroupSet) -> Mask:
+    """Which of a run's groups are some of them."""
+    count = run.groups.bits.bit_length()
+    return groups.mask(count)[run.groups.mask(count)]

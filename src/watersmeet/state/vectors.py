@@ -1,4 +1,7 @@
-"""Numbers by partition group, as they are stored: packed, compressed, and unpacked only when they are looked at."""
+"""Numbers by partition group, as they are stored: packed, compressed, and unpacked only when they are looked at.
+
+What was made here is packed when it is written, and not before: where nothing is stored, nothing is packed.
+"""
 
 import base64
 import zlib
@@ -15,7 +18,7 @@ CACHED_BYTES = 64 << 20
 
 
 class Vector:
-    """An array that never changes; ``text`` is its stored form, by which two are equal.
+    """An array that never changes; ``text`` is its stored form, by which two are equal. It has one of the two at least.
 
     >>> Vector.of([3, 0, 7]).array.tolist()
     [3, 0, 7]
@@ -23,27 +26,39 @@ class Vector:
     True
     """
 
-    __slots__ = ("text",)
+    __slots__ = ("_array", "_text")
 
     def __init__(self, text: str = "") -> None:
-        self.text = text
+        self._text: str | None = text
+        self._array: npt.NDArray[Any] | None = None
 
     @classmethod
     def of(cls, values: npt.ArrayLike, kind: Kind = "<i8") -> "Vector":
-        """Pack some numbers."""
-        packed = zlib.compress(np.ascontiguousarray(values, dtype=kind).tobytes(), 1)
-        return cls(f"{kind}:{base64.b64encode(packed).decode()}")
+        """The vector of some numbers."""
+        made = cls()
+        made._text, made._array = None, np.array(values, dtype=kind)
+        made._array.setflags(write=False)
+        return made
+
+    @property
+    def text(self) -> str:
+        """The numbers packed; from then on that is all that is kept of them, as it is smaller."""
+        if self._text is None:
+            self._text = _packed(self.array)
+            self._array = None
+        return self._text
 
     @property
     def array(self) -> npt.NDArray[Any]:
         """The numbers; none where nothing was packed."""
-        return _unpacked.get(self.text)
+        found = self._array
+        return _unpacked.get(self.text) if found is None else found
 
     def __len__(self) -> int:
         return len(self.array)
 
     def __bool__(self) -> bool:
-        return bool(self.text)
+        return self._text != ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vector) and self.text == other.text
@@ -56,6 +71,10 @@ class Vector:
 
     def __repr__(self) -> str:
         return f"Vector.of({self.array.tolist()})"
+
+
+def _packed(array: npt.NDArray[Any]) -> str:
+    return f"{array.dtype.str}:{base64.b64encode(zlib.compress(array.tobytes(), 1)).decode()}"
 
 
 class _Unpacked:

@@ -2,13 +2,12 @@
 
 Three things call for cleanup: input that pauses, a user who asks for it, and the end. One more cannot wait: every spill
 closes a generation, and probing, merging and the manifest's size follow the number of generations. With more than
-`GENERATIONS_MAX` of an operator, the groups of its oldest ones are cleaned between two epochs, a slice at a time, even
-if input never pauses. Groups that miss nothing then become one generation: each has only one, whichever it is.
+``generations_max`` of an operator, the groups of its oldest ones are cleaned between two epochs, a slice at a time,
+even if input never pauses. Groups that miss nothing then become one generation: each has only one, whichever it is.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -22,9 +21,6 @@ from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Cleaning, Manifest
 from watersmeet.state.sizes import bytes_by_generation, live_bytes_by_site, total_bytes
 
-GENERATIONS_MAX = 64
-"""A cleanup of the older half then joins 32 generations at once; fewer would read the same rows more often."""
-
 
 @dataclass
 class CleanPolicy:
@@ -37,7 +33,7 @@ class CleanPolicy:
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """The next step of cleanup, if anything is missing; in a step, that generations become one."""
         if view.moment == "step":
-            yield from _united(view.manifest)
+            yield from self._united(view.manifest)
             return
         cleaning = self._next_step(view) if view.manifest.cleaning is None else None
         if cleaning is not None:
@@ -59,6 +55,15 @@ class CleanPolicy:
         """A step has read so much in so long."""
         self.slice_bytes = choice.next_slice(read_bytes, seconds)
 
+    def _united(self, manifest: Manifest) -> Iterator[Suggestion]:
+        for name in manifest.operators:
+            generations = manifest.generations(name)
+            many = len(generations) > self.options.generations_max
+            complete = _complete(manifest, name) if many else GroupSet()
+            if sum(groups.meets(complete) for groups in generations.values()) > 1:
+                reason = f"{name} has {len(generations)} generations, and {len(complete)} groups miss nothing"
+                yield Suggestion(UniteGenerations(name, complete, reason), {name: complete})
+
     def _next_step(self, view: View) -> Cleaning | None:
         plan = view.manifest.plan
         operators = [o for o in plan.operators if not view.operators or o.id in view.operators]
@@ -71,15 +76,16 @@ class CleanPolicy:
 
     def _wanted(self, view: View, operator: Operator) -> GroupSet:
         """The groups of an operator that should be cleaned at this moment."""
-        spilled = view.manifest.spilled(operator.id)
         generations = view.manifest.generations(operator.id)
         if view.moment == "between":
-            old = list(generations)[: len(generations) // 2] if len(generations) > GENERATIONS_MAX else []
+            many = len(generations) > self.options.generations_max
+            old = list(generations)[: len(generations) // 2] if many else []
         elif view.closed_by is not None:
             old = [generation for generation in generations if generation <= view.closed_by]
         else:
-            return spilled
-        return spilled & _union(generations[generation] for generation in old)
+            return view.manifest.spilled(operator.id)
+        closed = GroupSet.union(generations[generation] for generation in old)
+        return closed & view.manifest.spilled(operator.id) if closed else closed
 
 
 @dataclass
@@ -138,19 +144,6 @@ def _by_productivity(manifest: Manifest, operator: OperatorId) -> list[int]:
     return sorted(complete, key=lambda group: -float(output[group]) / max(1.0, float(sizes[group])))
 
 
-def _united(manifest: Manifest) -> Iterator[Suggestion]:
-    for name in manifest.operators:
-        generations = manifest.generations(name)
-        complete = _complete(manifest, name) if len(generations) > GENERATIONS_MAX else GroupSet()
-        if sum(bool(groups & complete) for groups in generations.values()) > 1:
-            reason = f"{name} has {len(generations)} generations, and {len(complete)} groups miss nothing"
-            yield Suggestion(UniteGenerations(name, complete, reason), {name: complete})
-
-
 def _complete(manifest: Manifest, operator: OperatorId) -> GroupSet:
     """The closed groups that miss nothing: they have a single generation."""
-    return _union(manifest.generations(operator).values()) - manifest.spilled(operator)
-
-
-def _union(sets: Iterable[GroupSet]) -> GroupSet:
-    return reduce(GroupSet.__or__, sets, GroupSet())
+    return GroupSet.union(manifest.generations(operator).values()) - manifest.spilled(operator)

@@ -48,9 +48,12 @@ class MergePolicy:
         self, manifest: Manifest, operator: OperatorId, source: InputName, site: SiteId, closed: Iterable[Pair]
     ) -> Iterator[Merge]:
         here = groups_at(manifest.operators[operator].routing, site)
-        mine = [pair for pair in closed if pair[0].input == source]
-        for generation in sorted({part.generation for _, part in mine}):
-            runs = _by_id(pair for pair in mine if pair[1].generation == generation)
+        generations: dict[int, list[Pair]] = {}
+        for pair in closed:
+            if pair[0].input == source:
+                generations.setdefault(pair[1].generation, []).append(pair)
+        for generation, mine in sorted(generations.items()):
+            runs = _by_id(mine)
             if len(runs) >= choice.CLOSED_FAN_IN:
                 sizes = {run.id: slice_bytes(run, part, here) for run, part in runs.values()}
                 chosen = choice.choose_closed(sizes, self.round_bytes // CLOSED_PARTS)
@@ -65,6 +68,8 @@ def _live(
 ) -> Iterator[Merge]:
     here = groups_at(manifest.operators[operator].routing, site)
     runs = _by_id(pair for pair in live if pair[0].input == source)
+    if len(runs) < choice.FAN_IN:
+        return
     chosen = choice.choose({run.id: slice_bytes(run, part, here) for run, part in runs.values()})
     if chosen:
         yield Merge(site, operator, source, tuple(chosen), here, reason=f"{len(runs)} live runs of {source}")

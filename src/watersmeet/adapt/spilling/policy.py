@@ -2,7 +2,8 @@
 
 At the end of a step, when all it brought is counted, a site whose live state exceeds the budget gives up groups: at
 least ``spillFraction`` of its live bytes, or all that is above the budget if that is more. Which ones is a strategy's
-choice (`strategies`).
+choice (`strategies`). Sites are asked one after the other, and each knows what those before it give up: it is not there
+to be met any more.
 
 The decision is part of the version the step commits: so a step depends on nothing but its manifest and its rows, and
 comes out the same if it has to be repeated, even under other options.
@@ -43,21 +44,24 @@ class SpillPolicy:
         if budget is None or (manifest.cleaning is not None and manifest.cleaning.at_end):
             return  # at the end nothing becomes live, and what is stored is a generation of this very version
         live = {name: _disposable(manifest, name) for name in manifest.operators}
+        known = dict(view.statistics)
         for site in range(manifest.sites):
             here = {n: np.where(np.array(s.routing) == site, live[n], 0.0) for n, s in manifest.operators.items()}
             total = int(sum(sizes.sum() for sizes in here.values()))
             if total > budget:
-                spill = self._spill(view, SiteId(site), here, total)
+                candidates = candidates_of(manifest.plan, here, known)
+                spill = self._spill(SiteId(site), candidates, total, manifest.batch + 1)
                 yield Suggestion(spill, spill.groups)
+                for name, groups in spill.groups.items():
+                    known[name] = known[name].without(groups.mask(manifest.groups))
 
-    def _spill(self, view: View, site: SiteId, here: Mapping[OperatorId, Floats], total: int) -> SpillGroups:
+    def _spill(self, site: SiteId, candidates: Sequence[Candidate], total: int, epoch: int) -> SpillGroups:
         options = self.options
         budget = options.budget_bytes or 0
-        epoch = view.manifest.batch + 1
         pressure = Pressure(budget, total, options.fraction, epoch, options.seed, options.inactive_epochs)
-        candidates = candidates_of(view.manifest.plan, here, view.statistics)
         chosen = self.choose(candidates, pressure) if self.choose else choose(options.strategy, candidates, pressure)
         groups = {name: GroupSet.of(some) for name, some in chosen.items() if len(some)}
+        here = {candidate.operator: candidate.live_bytes for candidate in candidates}
         freed = sum(here[name][some.numbers].sum() for name, some in groups.items())
         reason = f"live state of {total} bytes at site {site} exceeds memoryBudget {budget}"
         return SpillGroups(site, groups, options.strategy, total, int(freed), reason)

@@ -21,10 +21,10 @@ import numpy as np
 from watersmeet.adapt.spilling import Candidate, Pressure
 from watersmeet.adapt.spilling.candidates import Pool, least_worth_first
 from watersmeet.adapt.spilling.model import live_of
+from watersmeet.adapt.spilling.policy import Choice, Choose
 from watersmeet.adapt.statistics import Floats
-from watersmeet.runners.counts import Limits, Outcome, Simulation, Workload, simulate
-from watersmeet.runners.counts.operator import Operator
-from watersmeet.runners.counts.simulator import Choice, Decide
+from watersmeet.runners.counts import CountsRunner, Decide, Limits, Outcome, Workload, simulate
+from watersmeet.runners.counts.operator import Operator, Results
 
 HORIZONS = (3, 6, 12)
 
@@ -38,10 +38,13 @@ def clairvoyant(workload: Workload, limits: Limits, horizons: Sequence[int] = HO
 def foreseeing(horizon: int) -> Decide:
     """Decide by what will happen within a horizon."""
 
-    def decide(run: Simulation, candidates: Sequence[Candidate], pressure: Pressure) -> Choice:
-        begin = pressure.epoch + 1
-        lost, caused = consequences(run, candidates, range(begin, min(begin + horizon, run.workload.epochs)))
-        return least_lost_first(candidates, pressure, lost, caused)
+    def decide(runner: CountsRunner) -> Choose:
+        def choose(candidates: Sequence[Candidate], pressure: Pressure) -> Choice:
+            begin = pressure.epoch + 1
+            future = range(begin, min(begin + horizon, runner.workload.epochs))
+            return least_lost_first(candidates, pressure, *consequences(runner, candidates, future))
+
+        return choose
 
     return decide
 
@@ -53,32 +56,40 @@ def least_lost_first(candidates: Sequence[Candidate], pressure: Pressure, lost: 
     return least_worth_first(pool, worth, pressure)
 
 
-def consequences(run: Simulation, candidates: Sequence[Candidate], future: range) -> tuple[Floats, Floats]:
+def consequences(run: CountsRunner, candidates: Sequence[Candidate], future: range) -> tuple[Floats, Floats]:
     """What spilling a group loses in some epochs, and what it saves downstream, by level and group."""
     kept = [live_of(candidate).kept for candidate in candidates]
-    with_all = _continued(run, future, kept, None)
-    shape = (len(run.operators), run.workload.groups)
+    present = [_present(*each) for each in zip(run.operators, candidates, strict=True)]
+    with_all = _continued(present, future, kept, None)
+    shape = (len(present), run.workload.groups)
     lost, caused = np.zeros(shape), np.zeros(shape)
-    for level in range(len(run.operators)):
-        without = _continued(run, future, kept, level)
+    for level in range(len(present)):
+        without = _continued(present, future, kept, level)
         lost[level] = with_all[0][level] - without[0][level]
         caused[level] = with_all[1][level] - without[1][level]
     return lost, caused
 
 
-def _continued(run: Simulation, epochs: range, kept: Sequence[Floats], spilled: int | None) -> tuple[Floats, Floats]:
+def _present(operator: Operator, candidate: Candidate) -> Operator:
+    """An operator as it will be after the spills that are decided: other sites may have been asked just before."""
+    twin, gone = operator.copy(), (operator.live_bytes > 0) & (candidate.statistics.size_bytes == 0)
+    if gone.any():
+        twin.spill(gone)
+    return twin
+
+
+def _continued(
+    present: Sequence[Operator], epochs: range, kept: Sequence[Floats], spilled: int | None
+) -> tuple[Floats, Floats]:
     """Final results, and intermediate bytes that stay, by level and group; one level may be spilled first."""
-    operators = [operator.copy() for operator in run.operators]
-    shape = (len(operators), run.workload.groups)
+    operators = [operator.copy() for operator in present]
+    shape = (len(operators), operators[0].groups)
     results, stored = np.zeros(shape), np.zeros(shape)
     if spilled is not None:
         operators[spilled].spill(np.ones(shape[1], dtype=bool))
     for epoch in epochs:
         completed = _step(operators, epoch)
-        staying = [
-            run.workload.result_bytes(level) * made * kept[level + 1][operators[level + 1].below_group[: len(made)]]
-            for level, made in enumerate(completed[:-1])
-        ]
+        staying = [_staying(*each) for each in zip(completed[:-1], operators[1:], kept[1:], strict=True)]
         for level in range(shape[0]) if spilled is None else [spilled]:
             results[level] += operators[-1].traced(level, completed[-1])
             for above in range(level, shape[0] - 1):
@@ -86,9 +97,14 @@ def _continued(run: Simulation, epochs: range, kept: Sequence[Floats], spilled: 
     return results, stored
 
 
-def _step(operators: Sequence[Operator], epoch: int) -> list[Floats]:
-    completed: list[Floats] = []
+def _step(operators: Sequence[Operator], epoch: int) -> list[Results]:
+    completed: list[Results] = []
     for operator in operators:
-        operator.arrive(epoch, completed[-1] if completed else None)
-        completed.append(operator.join(epoch))
+        _, results = operator.take(epoch, completed[-1] if completed else None)
+        completed.append(results)
     return completed
+
+
+def _staying(below: Results, operator: Operator, kept: Floats) -> Results:
+    """The bytes of results that go to groups that are usually kept."""
+    return Results(below.paths, operator.row_bytes[-1] * below.counts * kept[operator.below_group[below.paths]])

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from watersmeet.adapt.spilling import Candidate, Pressure
+from watersmeet.adapt.spilling.policy import Choice, Choose
 from watersmeet.lab.spill.clairvoyant import consequences, least_lost_first
 from watersmeet.lab.spill.futures import Futures
 from watersmeet.lab.spill.settings import Setting, Size
-from watersmeet.runners.counts import Limits, Outcome, Simulation, simulate
-from watersmeet.runners.counts.simulator import Choice, Decide
+from watersmeet.runners.counts import CountsRunner, Decide, Limits, Outcome, simulate
 
 HORIZONS = (3, 6)
 FUTURES = Futures(count=4, epochs=max(HORIZONS))
@@ -31,10 +31,13 @@ def informed(setting: Setting, size: Size, seed: int, limits: Limits) -> Outcome
 def _imagining(setting: Setting, size: Size, horizon: int) -> Decide:
     """Decide by what might happen within a horizon."""
 
-    def decide(run: Simulation, candidates: Sequence[Candidate], pressure: Pressure) -> Choice:
-        phase = setting.phase_at(pressure.epoch, size)
-        spans = [FUTURES.span(size.epochs, phase, number, horizon) for number in range(FUTURES.count)]
-        lost, caused = np.mean([consequences(run, candidates, span) for span in spans], axis=0)
-        return least_lost_first(candidates, pressure, lost, caused)
+    def decide(runner: CountsRunner) -> Choose:
+        def choose(candidates: Sequence[Candidate], pressure: Pressure) -> Choice:
+            phase = setting.phase_at(pressure.epoch, size)
+            spans = [FUTURES.span(size.epochs, phase, number, horizon) for number in range(FUTURES.count)]
+            lost, caused = np.mean([consequences(runner, candidates, span) for span in spans], axis=0)
+            return least_lost_first(candidates, pressure, lost, caused)
+
+        return choose
 
     return decide

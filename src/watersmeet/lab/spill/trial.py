@@ -10,7 +10,7 @@ from watersmeet.adapt.spilling import STRATEGIES
 from watersmeet.lab.spill.clairvoyant import clairvoyant
 from watersmeet.lab.spill.informed import informed
 from watersmeet.lab.spill.settings import Setting, Size
-from watersmeet.runners.counts import Limits, Outcome, Workload, by, simulate
+from watersmeet.runners.counts import Limits, Outcome, Workload, simulate
 
 CLAIRVOYANT, INFORMED = "clairvoyant", "informed"
 NAMES = (*STRATEGIES, CLAIRVOYANT)
@@ -50,10 +50,10 @@ def _score(name: str, setting: Setting, budget: float, size: Size, seed: int) ->
     elif name == INFORMED:
         outcome = informed(setting, size, seed, limits)
     else:
-        outcome = simulate(workload, limits, by(name))
+        outcome = simulate(workload, limits, name)
     return Score(
         outcome.results / unlimited.results,
-        outcome.spills,
+        len(outcome.spills),
         outcome.spilled_bytes,
         outcome.missing(unlimited)[-1],
         outcome.cleanup_bytes(unlimited),

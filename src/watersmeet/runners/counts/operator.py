@@ -11,6 +11,8 @@ rows meet none that come later: that is a closed generation.
 """
 
 from copy import copy
+from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,14 @@ from watersmeet.runners.counts.streams import Ints, Stream
 from watersmeet.runners.counts.workload import Workload
 
 
+@dataclass(frozen=True)
+class Results:
+    """What an epoch completed: some paths, and how many results of each."""
+
+    paths: Ints
+    counts: Floats
+
+
 class Operator:
     """One level of a workload while it runs."""
 
@@ -27,15 +37,16 @@ class Operator:
         inputs, self.paths = workload.levels[level], workload.paths[level]
         self.groups, self.key_group = workload.groups, workload.key_groups[level]
         self.plain, self.carrier = inputs.plain, inputs.carrier
-        self.inputs = len(inputs.streams) + (level > 0)
         self.rows_of = {id(stream): _by_epoch(stream, workload.epochs) for stream in inputs.streams}
         self.counts = [np.zeros(len(self.key_group)) for _ in self.plain]
         self.carried = np.zeros(len(self.carrier.key)) if self.carrier else np.empty(0)
         below = workload.paths[level - 1] if level else None
         self.from_below = np.zeros(len(below.key)) if below else np.empty(0)
-        self.below_bytes = workload.result_bytes(level - 1) if level else 0
+        below_bytes = [workload.result_bytes(level - 1)] if level else []
+        self.row_bytes = np.array([*(stream.row_bytes for stream in inputs.streams), *below_bytes], dtype=np.float64)
         self.below_group = _below_group(workload, level) if level else np.empty(0, dtype=np.int64)
         self.results = np.zeros(len(self.paths.key))
+        self.reach = 0
         self.live_bytes = np.zeros(self.groups)
 
     def copy(self) -> "Operator":
@@ -46,65 +57,56 @@ class Operator:
         twin.results, twin.live_bytes = self.results.copy(), self.live_bytes.copy()
         return twin
 
-    def arrive(self, epoch: int, below: Floats | None) -> Floats:
-        """Take in an epoch's rows, ``below`` by path; give the bytes that arrived by input and group."""
+    def take(self, epoch: int, below: Results | None) -> tuple[Floats, Results]:
+        """Take in an epoch's rows; give how many arrived, ``[input, group]``, and the results they complete."""
         arrived = []
         for counts, stream in zip(self.counts, self.plain, strict=True):
-            keys = self._keys(stream, epoch)
-            np.add.at(counts, keys, 1)
-            arrived.append(self._bytes(stream, keys))
+            keys = stream.key[self.rows_of[id(stream)][epoch]]
+            np.add(counts, np.bincount(keys, minlength=len(counts)), out=counts)
+            arrived.append(self._sum(self.key_group[keys]))
         if self.carrier:
-            self.carried[self.rows_of[id(self.carrier)][epoch]] = 1
-            arrived.append(self._bytes(self.carrier, self._keys(self.carrier, epoch)))
+            rows = self.rows_of[id(self.carrier)][epoch]
+            self.carried[rows] = 1
+            arrived.append(self._sum(self.key_group[self.carrier.key[rows]]))
         if below is not None:
-            self.from_below[: len(below)] += below
-            arrived.append(self.below_bytes * self._sum(self.below_group, below))
+            self.from_below[below.paths] += below.counts
+            arrived.append(self._sum(self.below_group[below.paths], below.counts))
         by_input = np.stack(arrived)
-        self.live_bytes += by_input.sum(axis=0)
-        return by_input
-
-    def join(self, epoch: int) -> Floats:
-        """How many results of each path the epoch completes, of those paths that can exist."""
-        reach = slice(int(self.paths.until[epoch]))
-        product = self._product(reach)
-        completed = product - self.results[reach]
-        self.results[reach] = product
-        return completed
+        self.live_bytes += self.row_bytes @ by_input
+        return by_input, self._completed(int(self.paths.until[epoch]))
 
     def spill(self, groups: NDArray[np.bool_]) -> None:
         """Close the generation of some groups."""
-        keys = groups[self.key_group]
+        kept = (~groups)[self.key_group]
         for counts in self.counts:
-            counts[keys] = 0
+            np.multiply(counts, kept, out=counts)
         if self.carrier:
-            self.carried[keys[self.carrier.key]] = 0
+            self.carried *= kept[self.carrier.key]
         if len(self.from_below):
-            self.from_below[groups[self.below_group]] = 0
-        self.results[keys[self.paths.key]] = 0
+            self.from_below *= (~groups)[self.below_group]
+        self.results[: self.reach] *= kept[self.paths.key[: self.reach]]
         self.live_bytes[groups] = 0
 
-    def traced(self, level: int, completed: Floats) -> Floats:
+    def traced(self, level: int, results: Results) -> Floats:
         """Sum results by the groups they came through at a level."""
-        return self._sum(self.paths.groups[level], completed)
+        return self._sum(self.paths.groups[level][results.paths], results.counts)
 
-    def _product(self, reach: slice) -> Floats:
-        product = np.ones(reach.stop)
-        if self.counts:
-            product *= np.prod(self.counts, axis=0)[self.paths.key[reach]]
+    def _completed(self, reach: int) -> Results:
+        """The results that the first so many paths have now, and had not before."""
+        factors = [reduce(np.multiply, self.counts).take(self.paths.key[:reach])] if self.counts else []
         if self.carrier:
-            product *= self.carried[self.paths.carrier[reach]]
+            factors.append(self.carried.take(self.paths.carrier[:reach]))
         if len(self.from_below):
-            product *= self.from_below[self.paths.below[reach]]
-        return product
+            factors.append(self.from_below.take(self.paths.below[:reach]))
+        product: Floats = reduce(np.multiply, factors)
+        completed = product - self.results[:reach]
+        self.results[:reach], self.reach = product, reach
+        made = np.flatnonzero(completed > 0)
+        return Results(made, completed[made])
 
-    def _keys(self, stream: Stream, epoch: int) -> Ints:
-        return stream.key[self.rows_of[id(stream)][epoch]]
-
-    def _bytes(self, stream: Stream, keys: Ints) -> Floats:
-        return self._sum(self.key_group[keys], np.full(len(keys), float(stream.row_bytes)))
-
-    def _sum(self, groups: Ints, values: Floats) -> Floats:
-        return np.bincount(groups[: len(values)], weights=values, minlength=self.groups).astype(np.float64)
+    def _sum(self, groups: Ints, counts: Floats | None = None) -> Floats:
+        """How many there are of each group."""
+        return np.bincount(groups, counts, minlength=self.groups).astype(np.float64)
 
 
 def _by_epoch(stream: Stream, epochs: int) -> list[Ints]:

@@ -1,30 +1,33 @@
 """What a simulated run gave, and what it left to be cleaned up."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from watersmeet.model.ids import OperatorId, SiteId
-
-
-@dataclass(frozen=True)
-class Generation:
-    """A spilled generation of a group."""
-
-    operator: OperatorId
-    group: int
-    site: SiteId
-    epoch: int
-    size_bytes: int
+from watersmeet.driver.progress import StepMetrics
+from watersmeet.state.events import Event, SpillEvent
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Results of each level and epoch at run time, live bytes at the ends of epochs, and what was spilled."""
+    """Results of each level and epoch at run time, live bytes at the ends of epochs, and what was spilled.
+
+    A spill closes a generation of each of its groups.
+    """
 
     produced: tuple[tuple[int, ...], ...]
     live_bytes: tuple[int, ...]
-    spills: int
-    generations: tuple[Generation, ...]
+    spills: tuple[SpillEvent, ...]
     result_bytes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, steps: Sequence[StepMetrics], events: Iterable[Event], result_bytes: tuple[int, ...]) -> "Outcome":
+        """Put together what the driver tells of its steps; bytes are those before anything was spilled."""
+        produced = zip(*([operator.rows_out for operator in step.operators] for step in steps), strict=True)
+        spills = tuple(event for event in events if isinstance(event, SpillEvent))
+        live = [step.state_bytes if step.live_bytes is None else sum(step.live_bytes) for step in steps]
+        for spill in spills:
+            live[spill.epoch] += spill.bytes
+        return cls(tuple(produced), tuple(live), spills, result_bytes)
 
     @property
     def results(self) -> int:
@@ -34,7 +37,7 @@ class Outcome:
     @property
     def spilled_bytes(self) -> int:
         """What was written."""
-        return sum(each.size_bytes for each in self.generations)
+        return sum(spill.bytes for spill in self.spills)
 
     @property
     def peak_bytes(self) -> int:

@@ -29,7 +29,7 @@ from watersmeet.runners.spark.session import check_workers, start_workers
 from watersmeet.runners.spark.sinks import Sink
 from watersmeet.runners.spark.union import UnionLayout
 from watersmeet.site.result_files import ResultFormat
-from watersmeet.state.events import Event, EventLog
+from watersmeet.state.events import Event
 from watersmeet.state.inspect import state_table
 from watersmeet.state.manifest import Manifest
 
@@ -127,7 +127,7 @@ class Run:
 
     def events(self) -> list[Event]:
         """The adaptations so far."""
-        return EventLog(self.loop.stepper.checkpoint.store).all()
+        return self.loop.stepper.checkpoint.events()
 
     def progress(self) -> list[dict[str, Any]]:
         """Spark's progress reports with our metrics in them, and those of the latest steps of cleanup, in order."""
