@@ -121,6 +121,7 @@ def test_a_change_is_not_taken_for_chance_from_then_on():
     assert known.dispersion <= turned.dispersion < 3 * known.dispersion
 
 
+@pytest.mark.slow
 def test_results_that_stay_away_for_days_leave_numbers_that_can_be_stored_and_decided_by():
     known = Statistics.cold(groups=20)
     some = Observation(np.full(20, 2048.0), np.arange(20.0), np.zeros(20), np.zeros(20))
@@ -139,6 +140,7 @@ def test_results_that_stay_away_for_days_leave_numbers_that_can_be_stored_and_de
     assert known.aged_local.sum() == 0
 
 
+@pytest.mark.slow
 def test_one_group_that_gets_no_more_rows_does_not_make_all_others_equal():
     """Its exposure ages to nothing, while the others go on as ever."""
     rng = np.random.default_rng(7)

@@ -53,6 +53,7 @@ def test_a_query_with_too_little_memory_shows_its_cleanup_and_gives_the_same_res
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_ctrl_c_stops_a_query_that_never_ends_after_a_whole_epoch(examples):
     file = examples / "rates.toml"
     file.write_text(file.read_text().replace('"console"', '"noop"').replace("numRows = 3, truncate = false", ""))

@@ -11,11 +11,7 @@ from watersmeet.testing import WORKER_POINTS
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 PARCELS_TO_FILES, PARCELS_THROUGH_SPARK, SLOTS_TO_FILES, SLOTS_THROUGH_SPARK = 0, 1, 4, 5
-QUICK = [
-    f"{WITH_BUDGET + PARCELS_TO_FILES}",
-    f"{PARCELS_THROUGH_SPARK}:mid-output:1",
-    f"{WITH_BUDGET + SLOTS_TO_FILES}:mid-cleanup:5",
-]
+QUICK = [f"{WITH_BUDGET + PARCELS_THROUGH_SPARK}:mid-cleanup:5"]
 WAYS = (PARCELS_TO_FILES, PARCELS_THROUGH_SPARK, SLOTS_TO_FILES, SLOTS_THROUGH_SPARK)
 PLAIN = [f"{seed}" for way in WAYS for seed in (way, way + WITH_BUDGET)]
 IDLE = [f"{way + WITH_BUDGET}:idle" for way in WAYS]

@@ -5,7 +5,7 @@ import sys
 import pytest
 from tests.cluster.sticky import EPOCHS, KILL_AT, SITES
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_sites_stay_on_their_executors_and_move_only_when_one_is_lost():

@@ -131,6 +131,7 @@ def test_a_name_that_is_not_known_is_told_with_the_nearest():
         choose(["spill-cleanpu"])
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_experiments_write_their_files_and_share_their_runs(spark, tmp_path):
     said = []

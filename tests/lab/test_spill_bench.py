@@ -134,6 +134,7 @@ def test_a_cell_has_a_score_of_every_strategy():
         assert score.cleanup_bytes >= score.spilled_bytes > 0
 
 
+@pytest.mark.slow
 def test_the_quick_table_is_made_by_the_bench_command(monkeypatch):
     monkeypatch.setattr(spill_run, "SETTINGS", SETTINGS[3:4])
     monkeypatch.setattr(spill_run, "ORDER_SETTINGS", spill_run.ORDER_SETTINGS[:1])

@@ -13,13 +13,13 @@ import watersmeet as wm
 pytestmark = pytest.mark.spark
 # A failing case is printed as drawn: shrinking would start hundreds of queries.
 LAW = settings(
-    max_examples=6,
+    max_examples=4,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
-MORE = settings(LAW, max_examples=60)
+MORE = settings(LAW, max_examples=40)
 
 
 def check(spark: SparkSession, case: Case, sites: int, groups: int, *, shortcut: bool = False) -> None:
@@ -37,7 +37,7 @@ def test_random_queries_equal_a_batch_join(spark: SparkSession, case: Case, site
 
 
 @given(case=skewed_cases())
-@settings(LAW, max_examples=2)
+@settings(LAW, max_examples=1)
 def test_skewed_keys_and_duplicates_equal_a_batch_join(spark: SparkSession, case: Case) -> None:
     check(spark, case, 2, 300)
 

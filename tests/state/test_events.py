@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.support.examples import examples
 from tests.support.histories import History
 from tests.support.states import JOIN, PLAN, batch, empty_manifest, holding, part, run_file
 
@@ -119,7 +120,7 @@ def test_a_cleanup_is_told_whatever_comes_between_its_begin_and_its_end(storage,
 
 
 @given(seed=st.integers(0, 2**32), retained=st.integers(1, 5), most=st.integers(1, 7), fill=st.sampled_from([4, 500]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_all_that_happened_is_told_once_and_in_order_and_in_few_files(seed, retained, most, fill):
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         patch.setattr(versions, "SNAPSHOT_LEAST", 1)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.support.examples import examples
 from tests.support.histories import History
 from tests.support.states import JOIN, batch, empty_manifest, run_file
 
@@ -123,7 +124,7 @@ def test_looking_at_an_older_version_does_not_put_off_the_next_snapshot(storage)
     more=st.integers(0, 5),
     length=st.integers(1, 30),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_whatever_is_read_is_what_all_changes_make_and_what_it_needs_is_never_garbage(
     seed, retained, least, more, length
 ):

@@ -3,7 +3,7 @@
 import os
 
 MOST = "EXAMPLES_MOST"
-"""The variable that bounds them: `make coverage` counts lines, for which a few examples are enough."""
+"""The variable that bounds them: `make test` has to be quick, and `make coverage` only counts lines."""
 
 
 def examples(number: int) -> int:

@@ -69,6 +69,7 @@ def test_a_first_epoch_may_give_it_up_without_a_trace(spark, tmp_path, monkeypat
     long_way = runner.Job.long_way
     monkeypatch.setattr(runner.Job, "long_way", lambda job: (again.append(job), long_way(job))[1])
     monkeypatch.setattr(one_task, "FIRST_ROWS", most)
+    monkeypatch.setattr(Pace, "learn", lambda *_: None)  # how busy the machine is decides nothing here
     rows = tree(spark).select("A.id AS a", "B.id AS b", "C.id AS c")
     writer = rows.writeStream.format("parquet").option("path", str(tmp_path / "out")).option("sites", 2)
     query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
@@ -105,7 +106,9 @@ def test_epochs_without_rows_take_it_too(spark):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", ["function", "memory", "csv"])
+@pytest.mark.parametrize(
+    "kind", ["memory", pytest.param("function", marks=pytest.mark.slow), pytest.param("csv", marks=pytest.mark.slow)]
+)
 def test_a_burst_is_given_up_before_a_sink_has_got_anything_and_goes_the_long_way(spark, tmp_path, monkeypatch, kind):
     ways: list[str] = []
     give = runner.Job.give_to_sink
@@ -152,6 +155,18 @@ def test_what_epochs_really_took_corrects_the_estimates():
     for _ in range(6):
         pace.learn("local", load, 5_000, sites=2, levels=1)
     assert not pace.prefers_local(load, sites=2, levels=1)
+
+
+def test_a_way_that_once_was_slow_is_tried_again_some_day():
+    pace, load = Pace(), Load(2_000, 0, 20)
+    for _ in range(6):
+        pace.learn("local", load, 5_000.0, sites=2, levels=1)
+    assert not pace.prefers_local(load, sites=2, levels=1)
+    epochs = 0
+    while not pace.prefers_local(load, sites=2, levels=1):
+        pace.learn("long", load, load.estimate_ms("long", 2, 1), sites=2, levels=1)
+        epochs += 1
+    assert 100 < epochs < 1_000
 
 
 def test_rows_beyond_which_one_task_is_not_worth_it_are_foretold():

@@ -210,7 +210,7 @@ def test_stop_waits_for_the_step_of_cleanup_that_is_under_way(files):
     query.stop()
     seen = list(given)
     assert seen
-    time.sleep(3)
+    time.sleep(2.5)
     assert given == seen
     files._keep = keep  # noqa: SLF001
     query = files.start(now=True)

@@ -52,6 +52,9 @@ BURST_MOST = 1 << 10
 TOLERATED = 1.2
 """The local way is given up where it is expected to take longer than this times the long way."""
 
+FORGOTTEN = 0.01
+"""How much of what is known of a way is forgotten with each epoch that takes the other."""
+
 TOO_MANY = "more rows have come than one task is worth"
 
 Way = Literal["local", "long"]
@@ -103,7 +106,12 @@ class Pace:
     seen: dict[Way, int] = field(default_factory=lambda: {"local": 0, "long": 0})
 
     def learn(self, way: Way, load: Load, took_ms: float, sites: int, levels: int) -> None:
-        """An epoch took so long. The first of a way warms it up, and tells nothing."""
+        """An epoch took so long. The first of a way warms it up, and tells nothing.
+
+        What is known of the way that was not taken is slowly forgotten, so that it is tried again some day.
+        """
+        other: Way = "long" if way == "local" else "local"
+        self.factors[other] += (1.0 - self.factors[other]) * FORGOTTEN
         self.seen[way] += 1
         if self.seen[way] > 1:
             ratio = took_ms / load.estimate_ms(way, sites, levels)
