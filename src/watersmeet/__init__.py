@@ -8,27 +8,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from watersmeet import testing
+    from watersmeet import errors, testing
     from watersmeet.api.flow import Flow
     from watersmeet.api.query import Query
     from watersmeet.api.relation import Relation
     from watersmeet.api.writer import StreamWriter
-    from watersmeet.model.errors import WatersmeetError
+    from watersmeet.model.errors import (
+        CheckpointError,
+        OptionError,
+        QueryError,
+        QueryFailedError,
+        UnsupportedError,
+        WatersmeetError,
+    )
 
-__all__ = ["Flow", "Query", "Relation", "StreamWriter", "WatersmeetError", "testing"]
+__all__ = [
+    "CheckpointError",
+    "Flow",
+    "OptionError",
+    "Query",
+    "QueryError",
+    "QueryFailedError",
+    "Relation",
+    "StreamWriter",
+    "UnsupportedError",
+    "WatersmeetError",
+    "errors",
+    "testing",
+]
 
 _HOMES = {
     "Flow": "watersmeet.api.flow",
     "Query": "watersmeet.api.query",
     "Relation": "watersmeet.api.relation",
     "StreamWriter": "watersmeet.api.writer",
-    "WatersmeetError": "watersmeet.model.errors",
+    **dict.fromkeys(
+        ("CheckpointError", "OptionError", "QueryError", "QueryFailedError", "UnsupportedError", "WatersmeetError"),
+        "watersmeet.model.errors",
+    ),
 }
 
 
 def __getattr__(name: str) -> object:
-    if name == "testing":
-        return import_module("watersmeet.testing")
+    if name in ("errors", "testing"):
+        return import_module(f"watersmeet.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'watersmeet' has no attribute {name!r}")

@@ -63,7 +63,11 @@ def test_what_is_one_type_in_spark_is_one_type_here(given_type, expected):
         (pa.string(), pa.binary(), None),
         (pa.struct([("a", pa.int64())]), pa.struct([("a", pa.int64())]), pa.struct([("a", pa.int64())])),
         (pa.struct([("a", pa.int64())]), pa.struct([("b", pa.int64())]), None),
-        (pa.struct([("a", pa.int64())]), pa.struct([("a", pa.int32())]), None),
+        (pa.struct([("a", pa.int64())]), pa.struct([("a", pa.int32())]), pa.struct([("a", pa.int64())])),
+        (pa.struct([("a", pa.int64())]), pa.struct([("a", pa.string())]), None),
+        (pa.list_(pa.int64()), pa.list_(pa.int8()), pa.list_(pa.int64())),
+        (pa.list_(pa.int64()), pa.list_(pa.string()), None),
+        (pa.list_(pa.int64()), pa.int64(), None),
     ],
 )
 def test_types_are_compared_only_where_it_is_exact(left, right, expected):
@@ -89,9 +93,10 @@ def test_the_common_type_holds_both(left, right):
 
 
 @pytest.mark.parametrize(
-    "type_", [pa.list_(pa.int64()), pa.map_(pa.string(), pa.int64()), pa.null(), pa.duration("us")]
+    "type_",
+    [pa.map_(pa.string(), pa.int64()), pa.list_(pa.map_(pa.string(), pa.int64())), pa.null(), pa.duration("us")],
 )
-def test_arrays_and_maps_are_no_keys(type_):
+def test_maps_are_no_keys(type_):
     assert not may_be_key(type_)
     assert not may_be_key(pa.struct([("deep", pa.struct([("a", type_)]))]))
 

@@ -65,7 +65,7 @@ def test_the_root_gives_rows(tmp_path):
     states = {operator.id: OperatorState(ROUTING) for operator in query.operators}
     specs = TaskSpecs(LocalStorage(str(tmp_path)), "driver")
     last = specs.levels(Manifest("rows", query, GROUPS, SITES, states), Topology(query), [])[-1]
-    assert (last.outgoing, last.is_root) == (Rows(Topology(query).row_schema()), True)
+    assert (last.outgoing, last.is_root) == (Rows(Topology(query).flat_schema()), True)
 
 
 def test_every_row_of_a_parcel_is_of_its_site_and_rows_without_a_key_stay_behind(tmp_path):

@@ -9,9 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
-from watersmeet.model.ids import EpochId, OperatorId, SiteId
+from watersmeet.model.ids import EpochId, SiteId
 from watersmeet.operators.results import Results
-from watersmeet.operators.spec import OperatorSpec
 from watersmeet.site import result_writer
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.result_writer import ResultWriter
@@ -28,7 +27,6 @@ ROWS = pa.table(
 )
 
 
-OPERATOR = OperatorSpec(OperatorId("join1"), (), hash_decides=True, output_tag=None)
 COLUMNS = ("A.k AS k", "A.text", "A.day", "A.at", "A.money", "A.list", "B.k AS b")
 
 
@@ -77,7 +75,7 @@ def results_of(rows, index):
 def test_results_are_written_to_a_hidden_file_of_the_attempt_with_the_columns_that_were_asked_for(tmp_path):
     rows = pa.record_batch({"A.x": [10, 20], "A.y": ["a", "b"]})
     writer = writer_of(tmp_path, pa.schema({"why": pa.string(), "x": pa.int64()}), ("A.y", "A.x"))
-    writer.write(OPERATOR, results_of(rows, [1, 0, 1]))
+    writer.write(results_of(rows, [1, 0, 1]))
     [name] = writer.close()
     assert name.startswith(".epoch-000000000003-q-1-")
     assert pq.read_table(tmp_path / name).to_pydict() == {"why": ["b", "a", "b"], "x": [20, 10, 20]}
@@ -86,7 +84,7 @@ def test_results_are_written_to_a_hidden_file_of_the_attempt_with_the_columns_th
 def test_the_joined_row_is_written_as_it_is_where_no_columns_were_asked_for(tmp_path):
     schema = pa.schema({"A": pa.struct({"x": pa.int64()})})
     writer = writer_of(tmp_path, schema, None)
-    writer.write(OPERATOR, results_of(pa.record_batch({"A.x": [10, 20]}), [1, 1]))
+    writer.write(results_of(pa.record_batch({"A.x": [10, 20]}), [1, 1]))
     [name] = writer.close()
     assert pq.read_table(tmp_path / name).to_pydict() == {"A": [{"x": 20}, {"x": 20}]}
 
@@ -100,7 +98,7 @@ def test_large_results_are_written_in_row_groups(tmp_path, monkeypatch):
     monkeypatch.setattr(result_writer, "ROW_GROUP_BYTES", 100)
     writer = writer_of(tmp_path, pa.schema({"x": pa.int64()}), ("A.x",))
     for _ in range(4):
-        writer.write(OPERATOR, results_of(pa.record_batch({"A.x": range(10)}), range(10)))
+        writer.write(results_of(pa.record_batch({"A.x": range(10)}), range(10)))
     [name] = writer.close()
     assert pq.ParquetFile(tmp_path / name).num_row_groups == 2
 

@@ -1,47 +1,70 @@
-"""`Relation`: a stream, or a join of streams, with filters and a projection."""
+"""`Relation`: a stream, or a join of streams, with filters and a projection. A sibling of Spark's DataFrame."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
-from watersmeet.driver.topology import Topology
-from watersmeet.model.errors import QueryError
-from watersmeet.model.plan import Plan
-from watersmeet.model.query import FilterNode, JoinNode, Node, Query, StreamNode
+from watersmeet.api.arguments import columns_of, item_of, items_of, name_of, names_of
+from watersmeet.api.joining import On, join_relations
+from watersmeet.api.options import DEFAULT_GROUPS
+from watersmeet.api.refusals import refused_call
+from watersmeet.model.errors import QueryError, UnknownAttributeError, UnknownNameError
+from watersmeet.model.plan import Plan, quoted
+from watersmeet.model.query import FilterNode, Node, Query
 from watersmeet.planning import plan
-from watersmeet.runners.spark.projection import Item, Projection, Select, Where
-from watersmeet.runners.spark.types import empty_frame
+from watersmeet.planning.describe import explain
+from watersmeet.planning.dialect import is_repeatable_text, makes_rows
+from watersmeet.planning.rename import renamed_node, renamed_view
+from watersmeet.planning.tree import streams_of
+from watersmeet.planning.views import Output, View, item_rewritten, selected
+from watersmeet.runners.spark.projection import Call, Item, Projection, Select, Where
+from watersmeet.runners.spark.session import default_sites
 
 if TYPE_CHECKING:
     from watersmeet.api.flow import Flow
     from watersmeet.api.writer import StreamWriter
 
+P = ParamSpec("P")
+
 
 class Relation:
     """Rows to come: one struct column per stream, until `select` says otherwise.
 
-    Relations are values; every method gives a new one. Mistakes are told at once.
+    Relations are values; every method gives a new one. Mistakes are told at once. A column is named as in Spark, by
+    ``"A.x"``, ``F.col("A.x")``, ``a.x`` or ``a["x"]``; the stream can be left out where only one has it.
     """
 
-    def __init__(self, flow: "Flow", node: Node, projection: Projection | None = None) -> None:
-        self._flow, self._node, self._projection = flow, node, projection or Projection()
+    def __init__(self, flow: "Flow", node: Node, view: View, steps: Projection | None = None) -> None:
+        self._flow, self._node, self._view = flow, node, view
+        self._steps = steps or Projection()
 
-    def join(self, *others: "Relation", on: str) -> "Relation":
-        """Join with other relations: an operator above this one.
+    def join(self, *others: "Relation | On", on: On | None = None, how: str | None = None) -> "Relation":
+        """Join with other relations: an operator above this one. ``on`` and ``how`` may come by position, as in Spark.
+
+        ``on`` is a column that all have, a list of such, a condition in SQL, or one or several Columns.
 
         >>> import watersmeet as wm
         >>> flow = wm.Flow(spark)
         >>> rates = spark.readStream.format("rate").load()
         >>> a, b = (flow.stream(name, rates) for name in "AB")
+        >>> a.join(b, "value").select("value", "A.timestamp").columns
+        ['value', 'timestamp']
+        >>> a.join(b, a.value == b.value, "inner")
+        Relation(A, B)
         >>> a.join(b, on="A.valu = B.value")
         Traceback (most recent call last):
         watersmeet.model.errors.UnknownNameError: ...did you mean 'A.value'?...
         """
-        return join_relations(self._flow, (self, *others), on)
+        return join_relations(self._flow, (self, *others), on, how)
 
     def where(self, condition: Item) -> "Relation":
-        """Keep the rows for which a condition holds; pushed below the joins where it is text.
+        """Keep the rows for which a condition holds, which is pushed below the joins.
+
+        A Column that has no SQL, as one of a Python function, is evaluated on the results.
 
         >>> import watersmeet as wm
         >>> flow = wm.Flow(spark)
@@ -49,16 +72,20 @@ class Relation:
         >>> flow.stream("A", rates).where("A.value > 3")
         Relation(A)
         """
-        if isinstance(condition, str) and not self._projection.steps:
-            return self._checked(Relation(self._flow, FilterNode(self._node, condition)))
-        return Relation(self._flow, self._node, Projection((*self._projection.steps, Where(condition))))
+        item = item_of("where", condition)
+        text = self._text(item)
+        if text is None:
+            return self._and_then(Where(item))
+        filtered = Relation(self._flow, FilterNode(self._node, self._view.rewritten(text)), self._view)
+        filtered.check(self._view.rewritten(text))
+        return filtered
 
     filter = where
 
-    def select(self, *items: Item | Sequence[Item]) -> "Relation":
+    def select(self, *items: Item | list[Item]) -> "Relation":
         """Project to expressions: SQL texts as ``"A.x"``, ``"D.y AS y"`` or ``"A.*"``, or Spark's Columns.
 
-        State keeps only the columns that are needed above; a Column cannot be looked into, so it needs all.
+        State keeps only the columns that are needed above. What a Column without SQL reads is not seen: it needs all.
 
         >>> import watersmeet as wm
         >>> flow = wm.Flow(spark)
@@ -67,20 +94,170 @@ class Relation:
         >>> a.join(b, on="A.value = B.value").select("A.value AS v", "B.timestamp").columns
         ['v', 'timestamp']
         """
-        flat = [item for each in items for item in ([each] if isinstance(each, str | SparkColumn) else each)]
-        if not flat:
-            raise QueryError("select has no columns", why="a row needs at least one", how='write .select("A.x")')
-        return self._checked(
-            Relation(self._flow, self._node, Projection((*self._projection.steps, Select(tuple(flat)))))
-        )
+        flat = items_of("select", items)
+        texts = [self._text(item) for item in flat]
+        if any(text is None or makes_rows(text) or not is_repeatable_text(text) for text in texts):
+            is_rows = self._view.is_plain and not self._steps.steps
+            shown = [item_rewritten(self._view, each) if isinstance(each, str) and is_rows else each for each in flat]
+            return self._and_then(Select(tuple(shown)))
+        return self._showing(selected(self._view, [text for text in texts if text], self._spark_name))
 
-    selectExpr = select
+    def selectExpr(self, *expr: str | list[str]) -> "Relation":
+        """Project to SQL expressions.
+
+        >>> import watersmeet as wm
+        >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
+        >>> rates.selectExpr("value + 1 AS next").columns
+        ['next']
+        """
+        return self.select(*names_of("selectExpr", expr))
+
+    def withColumn(self, colName: str, col: Item) -> "Relation":
+        """Add a column, or replace the one of that name.
+
+        >>> import watersmeet as wm
+        >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
+        >>> rates.withColumn("half", rates.value / 2).columns
+        ['timestamp', 'value', 'half']
+        """
+        name, item = name_of("withColumn", colName), item_of("withColumn", col)
+        text = self._text(item)
+        if text is None or not is_repeatable_text(text):
+            return self._and_then(Call("withColumn", (name, F.expr(item) if isinstance(item, str) else item)))
+        new = Output(name, self._view.rewritten(text))
+        if not any(self._is(each, name) for each in self._view.members):
+            return self._showing((*self._view.members, new))
+        return self._showing(tuple(new if self._is(each, name) else each for each in self._view.members))
+
+    def withColumns(self, colsMap: Mapping[str, Item]) -> "Relation":
+        """Add or replace several columns."""
+        relation = self
+        for name, item in columns_of("withColumns", colsMap).items():
+            relation = relation.withColumn(name, item)
+        return relation
+
+    def withColumnRenamed(self, existing: str, new: str) -> "Relation":
+        """Rename a column; as in Spark, nothing happens where there is none of that name.
+
+        >>> import watersmeet as wm
+        >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
+        >>> rates.withColumnRenamed("value", "id").columns
+        ['timestamp', 'id']
+        """
+        old, name = name_of("withColumnRenamed", existing), name_of("withColumnRenamed", new)
+        if self._steps.steps:
+            return self._and_then(Call("withColumnRenamed", (old, name)))
+        return self._showing(tuple(each.called(name) if self._is(each, old) else each for each in self._view.members))
+
+    def withColumnsRenamed(self, colsMap: Mapping[str, str]) -> "Relation":
+        """Rename several columns."""
+        relation = self
+        for old, new in columns_of("withColumnsRenamed", colsMap).items():
+            relation = relation.withColumnRenamed(old, str(new))
+        return relation
+
+    def drop(self, *cols: Item) -> "Relation":
+        """Leave columns out; as in Spark, names that are not there are passed over.
+
+        >>> import watersmeet as wm
+        >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
+        >>> rates.drop("timestamp").columns
+        ['value']
+        """
+        given = items_of("drop", cols)
+        if self._steps.steps:
+            return self._and_then(Call("drop", tuple(given)))
+        texts = [each if isinstance(each, str) else self._text(each) or "" for each in given]
+        left = [each for each in self._view.members if not any(self._names(text, each) for text in texts)]
+        if not left:
+            raise QueryError("drop leaves no columns", why="a row needs at least one", how="keep one of them")
+        return self._showing(tuple(left))
+
+    def alias(self, alias: str) -> "Relation":
+        """Give the relation a name: its columns are then ``V.x``, and in a joined row it is the struct column ``V``.
+
+        A stream under an alias is a stream of its own, so that it can be joined with itself.
+
+        >>> import watersmeet as wm
+        >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
+        >>> rates.join(rates.alias("B"), "A.value = B.value")
+        Relation(A, B)
+        """
+        name = name_of("alias", alias)
+        streams = streams_of(self._node)
+        if name == self._view.name:
+            return self
+        if len(streams) > 1 or self._steps.steps:
+            self._flow.check_name(name, taken=())
+            return Relation(self._flow, self._node, self._view.called(name), self._steps)
+        self._flow.add_alias(streams[0].name, name)
+        node = renamed_node(self._node, streams[0].name, name)
+        return Relation(self._flow, node, renamed_view(self._view, streams[0].name, name))
+
+    def transform(
+        self, func: "Callable[Concatenate[Relation, P], Relation]", *args: P.args, **kwargs: P.kwargs
+    ) -> "Relation":
+        """What a function makes of the relation, for chains of such functions."""
+        made = func(self, *args, **kwargs)
+        if not isinstance(made, Relation):
+            raise QueryError(
+                f"the function given to transform made {made!r}",
+                why="it has to give a relation",
+                how="return what a method of the relation gives",
+            )
+        return made
+
+    @property
+    def schema(self) -> StructType:
+        """The columns and types that a sink gets.
+
+        >>> import watersmeet as wm
+        >>> wm.Flow(spark).stream("A", spark.readStream.format("rate").load()).schema.simpleString()
+        'struct<timestamp:timestamp,value:bigint>'
+        """
+        return self.frame().schema
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns a sink gets."""
-        rows = empty_frame(self._flow.spark, Topology(self.plan()).row_schema())
-        return list(self._projection.apply(rows).columns)
+        return list(self.frame().columns) if self._steps.steps else [each.name for each in self._view.outputs]
+
+    @property
+    def dtypes(self) -> list[tuple[str, str]]:
+        """The names of the columns and their types."""
+        return list(self.frame().dtypes)
+
+    @property
+    def isStreaming(self) -> bool:
+        """True: a relation is a stream."""
+        return True
+
+    @property
+    def sparkSession(self) -> Any:
+        """The session of the flow."""
+        return self._flow.spark
+
+    def printSchema(self, level: int | None = None) -> None:
+        """Print the columns and types as a tree."""
+        self.frame().printSchema(level)
+
+    def explain(self, extended: object = None, mode: object = None) -> None:
+        """Print the plan: operators, keys, what state keeps. The arguments are Spark's, and change nothing.
+
+        >>> import watersmeet as wm
+        >>> flow = wm.Flow(spark)
+        >>> rates = spark.readStream.format("rate").load()
+        >>> a, b = (flow.stream(name, rates) for name in "AB")
+        >>> a.join(b, "value").select("value").explain()
+        1 operator over 2 streams; 300 partition groups an operator, on ... sites
+        <BLANKLINE>
+        join1 joins A, B
+            on A.value = B.value (bigint, decided by the hash)
+        ...
+        """
+        del extended, mode
+        text = explain(self.plan(), DEFAULT_GROUPS, default_sites(self._flow.spark))
+        print(text)  # noqa: T201 -- that is what it is for
 
     @property
     def writeStream(self) -> "StreamWriter":
@@ -96,63 +273,133 @@ class Relation:
 
         return StreamWriter(self._flow, self)
 
+    # --- for the rest of the API ------------------------------------------------------------------------------------
+
+    @property
+    def flow(self) -> "Flow":
+        """The flow it belongs to."""
+        return self._flow
+
+    @property
+    def node(self) -> Node:
+        """The joins and filters, over the streams' own columns."""
+        return self._node
+
+    @property
+    def view(self) -> View:
+        """The columns, as far as the planner knows them."""
+        return self._view
+
+    @property
+    def spark_steps(self) -> Projection:
+        """What only Spark can do, on the results."""
+        return self._steps
+
     @property
     def projection(self) -> Projection:
-        """What Spark does to the joined rows."""
-        return self._projection
+        """All that Spark does to the joined rows."""
+        names = [stream.name for stream in streams_of(self._node)]
+        if self._view.is_plain and [each.name for each in self._view.members] == names:
+            return self._steps
+        items = tuple(f"{each.sql} AS {quoted(each.name)}" for each in self._view.outputs)
+        return Projection((Select(items), *self._steps.steps))
 
     def plan(self) -> Plan:
         """The operators that will produce the rows."""
-        query = Query(self._node, self._projection.needed, self._flow.case_sensitive)
-        return plan(query, self._flow.type_of)
+        needed = tuple(each.sql for each in self._view.outputs)
+        return plan(Query(self._node, needed, self._flow.case_sensitive), self._flow.type_of)
 
-    def __repr__(self) -> str:
-        return f"Relation({', '.join(_streams(self._node))})"
+    def frame(self) -> DataFrame:
+        """A DataFrame without rows that has the relation's columns."""
+        return self._steps.apply(self._shown(self._view, self._row()))
 
-    def _checked(self, relation: "Relation") -> "Relation":
-        if not isinstance(_core(relation._node), StreamNode):  # noqa: SLF001
-            _ = relation.columns
+    def check(self, condition: str) -> None:
+        """Have Spark check a condition over the streams' own columns."""
+        Projection((Where(condition),)).apply(self._row())
+
+    def sql_of(self, column: SparkColumn) -> str | None:
+        """A Column over this relation as SQL, if it has any."""
+        return self._flow.sql_of(column, (self.frame, self._opened))
+
+    def _row(self) -> DataFrame:
+        return self._flow.row_frame([stream.name for stream in streams_of(self._node)])
+
+    def _shown(self, view: View, row: DataFrame) -> DataFrame:
+        items = tuple(f"{each.sql} AS {quoted(each.name)}" for each in view.outputs)
+        return Projection((Select(items),)).apply(row)
+
+    def _opened(self) -> DataFrame:
+        """The columns of streams by themselves, as Spark has them in a join."""
+        row = self._row()
+        views = [self._view] if self._view.name else [each for each in self._view.members if isinstance(each, View)]
+        loose = tuple(each for each in self._view.members if isinstance(each, Output) and not self._view.name)
+        frames = [self._shown(each, row).alias(each.name or "") for each in views]
+        frames += [self._shown(View(loose), row)] if loose else []
+        joined = frames[0]
+        for each in frames[1:]:
+            joined = joined.crossJoin(each)
+        return joined
+
+    def _text(self, item: Item) -> str | None:
+        """An item as SQL that the planner can look into; None where only Spark can evaluate it."""
+        if self._steps.steps:
+            return None
+        return item if isinstance(item, str) else self.sql_of(item)
+
+    def _spark_name(self, sql: str) -> str:
+        return str(Projection((Select((sql,)),)).apply(self._row()).columns[0])
+
+    def _showing(self, members: tuple[Output | View, ...]) -> "Relation":
+        """The relation with other columns; Spark says whether they make sense."""
+        is_named = self._view.name is not None
+        view = View(
+            members,
+            name=self._view.name if is_named else None,
+            shared=self._view.shared,
+            case_sensitive=self._view.case_sensitive,
+        )
+        shown = Relation(self._flow, self._node, view)
+        shown.frame()
+        return shown
+
+    def _and_then(self, step: Where | Select | Call) -> "Relation":
+        relation = Relation(self._flow, self._node, self._view, Projection((*self._steps.steps, step)))
+        relation.frame()
         return relation
 
+    def _is(self, member: Output | View, name: str) -> bool:
+        return self._view.fold(member.name or "") == self._view.fold(name)
 
-def join_relations(flow: "Flow", relations: Sequence[Relation], on: str) -> Relation:
-    """An inner join, checked."""
-    for relation in relations:
-        _check_joinable(flow, relation)
-    if len(relations) < 2:  # noqa: PLR2004
-        raise QueryError("a join has one relation", why="there is nothing to join it with", how="give two or more")
-    joined = Relation(flow, JoinNode(tuple(relation._node for relation in relations), on))  # noqa: SLF001
-    joined.plan()
-    return joined
+    def _names(self, text: str, member: Output | View) -> bool:
+        if self._is(member, text):
+            return True
+        try:
+            return self._view.rewritten(text) == member.sql
+        except QueryError:
+            return False
 
+    def __getitem__(self, item: object) -> Any:
+        if isinstance(item, SparkColumn):
+            return self.where(item)
+        if isinstance(item, list | tuple):
+            return self.select(*item)
+        if isinstance(item, int) and not isinstance(item, bool):
+            item = self.columns[item] if -len(self.columns) <= item < len(self.columns) else f"#{item}"
+        name = name_of("[]", item)
+        if not self._steps.steps:
+            self._view.find([name])
+        return F.col(f"{quoted(self._view.name)}.{quoted(name)}" if self._view.name else quoted(name))
 
-def _check_joinable(flow: "Flow", relation: object) -> None:
-    if not isinstance(relation, Relation):
-        raise QueryError(
-            f"join was given a {type(relation).__name__}",
-            why="it joins the relations of a flow",
-            how='register a streaming DataFrame first, as flow.stream("A", df)',
-        )
-    if relation._flow is not flow:  # noqa: SLF001
-        raise QueryError(
-            f"{relation} belongs to another flow", why="a query has one flow", how="register all streams in one Flow"
-        )
-    if relation.projection.steps:
-        raise QueryError(
-            f"{relation} was projected or filtered by a Column before the join",
-            why="a join needs its streams' own columns",
-            how="join first and select last; filter with text, as .where('A.x > 3')",
-        )
+    def __getattr__(self, name: str) -> SparkColumn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if refused := refused_call(name):
+            raise refused
+        try:
+            column: SparkColumn = self[name]
+        except UnknownNameError as error:
+            raise UnknownAttributeError(error.what, why=error.why, how=error.how) from error
+        return column
 
-
-def _core(node: Node) -> Node:
-    while isinstance(node, FilterNode):
-        node = node.input
-    return node
-
-
-def _streams(node: Node) -> list[str]:
-    if isinstance(node, StreamNode):
-        return [node.name]
-    children = node.inputs if isinstance(node, JoinNode) else (node.input,)
-    return [name for child in children for name in _streams(child)]
+    def __repr__(self) -> str:
+        return f"Relation({', '.join(stream.name for stream in streams_of(self._node))})"

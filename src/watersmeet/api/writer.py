@@ -8,20 +8,25 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.api.arguments import names_of
+from watersmeet.api.checks import check_columns, check_name, check_place, check_trigger
 from watersmeet.api.options import DEFAULT_GROUPS, Options, parse
 from watersmeet.api.query import Query
-from watersmeet.driver.checkpoint import Expectation
+from watersmeet.driver.checkpoint import Expectation, plan_to_go_on_with
 from watersmeet.driver.switches import switches
 from watersmeet.driver.topology import Topology
 from watersmeet.model.errors import OptionError, UnsupportedError
 from watersmeet.model.plan import Plan
 from watersmeet.planning.trace import traced
+from watersmeet.planning.unkept import refuse_unkept
+from watersmeet.runners.spark.rows import row_function
 from watersmeet.runners.spark.run import Start, start_run
 from watersmeet.runners.spark.session import default_sites
 from watersmeet.runners.spark.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink
+from watersmeet.runners.spark.tables import Layout, table_sink
 from watersmeet.runners.spark.task_sink import result_format
 from watersmeet.runners.spark.types import empty_frame
 from watersmeet.site.result_files import ResultFormat
@@ -53,12 +58,14 @@ class StreamWriter:
         self._function: Callable[[DataFrame, int], object] | None = None
         self._options: dict[str, object] = {}
         self._partition_by: tuple[str, ...] = ()
+        self._cluster_by: tuple[str, ...] = ()
+        self._table: str | None = None
         self._trigger: Mapping[str, object] = {"processingTime": "0 seconds"}
         self._name: str | None = None
 
     def format(self, source: str) -> Self:
         """Choose any of Spark's batch sinks, or ``memory``."""
-        self._format, self._function = source.lower(), None
+        self._format, self._function = _text("format", source, "parquet").lower(), None
         return self
 
     def foreachBatch(self, func: Callable[[DataFrame, int], object]) -> Self:
@@ -68,8 +75,17 @@ class StreamWriter:
         self._format, self._function = "function", func
         return self
 
+    def foreach(self, f: Callable[[Row], object] | object) -> Self:
+        """Give every row to a function, or to an object with ``process`` and perhaps ``open`` and ``close``.
+
+        As in Spark, it is called where the rows are, and ``open`` gets the partition and the epoch: rows of an epoch
+        that is repeated after a crash come again with the same epoch.
+        """
+        return self.foreachBatch(row_function(f))
+
     def option(self, key: str, value: object) -> Self:
         """Set an option of Watersmeet's or of the sink's; names are those of the reference, in any case."""
+        _text("option", key, "memoryBudget")
         self._options = {name: old for name, old in self._options.items() if name.lower() != key.lower()}
         self._options[key] = value
         return self
@@ -81,21 +97,27 @@ class StreamWriter:
         return self
 
     def outputMode(self, outputMode: str) -> Self:
-        """Only ``append``: a result, once given, is final."""
-        if outputMode.lower() != "append":
+        """``append``, or ``update``, which is the same here: a result, once given, is final."""
+        mode = _text("outputMode", outputMode, "append").lower()
+        if mode not in ("append", "update"):
             raise UnsupportedError(
                 f"outputMode is {outputMode!r}", why="results of a join are only ever added", how="use 'append'"
             )
         return self
 
-    def partitionBy(self, *cols: str) -> Self:
+    def partitionBy(self, *cols: str | list[str]) -> Self:
         """Lay files out in folders by some columns."""
-        self._partition_by = cols
+        self._partition_by = tuple(names_of("partitionBy", cols))
+        return self
+
+    def clusterBy(self, *cols: str | list[str]) -> Self:
+        """Have a table clustered by some columns, where its format can do that."""
+        self._cluster_by = tuple(names_of("clusterBy", cols))
         return self
 
     def queryName(self, queryName: str) -> Self:
         """Name the query; the name of the table where the sink is ``memory``."""
-        self._name = queryName
+        self._name = _text("queryName", queryName, "orders")
         return self
 
     def trigger(
@@ -104,8 +126,16 @@ class StreamWriter:
         processingTime: str | None = None,
         availableNow: bool | None = None,
         once: bool | None = None,
+        continuous: str | None = None,
+        realTime: str | None = None,
     ) -> Self:
-        """Say when epochs begin: at an interval, or as long as there is input now."""
+        """Say when epochs begin: at an interval, or as long as there is input now (``once`` is the same here)."""
+        if continuous or realTime:
+            raise UnsupportedError(
+                f"trigger is {'continuous' if continuous else 'realTime'}",
+                why="results are exact because every epoch is committed as a whole",
+                how='use short epochs, as .trigger(processingTime="200 milliseconds")',
+            )
         given = {"processingTime": processingTime, "availableNow": availableNow or once}
         chosen = {name: value for name, value in given.items() if value}
         if len(chosen) != 1:
@@ -114,20 +144,63 @@ class StreamWriter:
                 why="a query has exactly one trigger",
                 how='write .trigger(availableNow=True) or .trigger(processingTime="1 second")',
             )
+        check_trigger(self._flow.spark, chosen)
         self._trigger = chosen
         return self
 
-    def start(self, path: str | None = None) -> Query:
-        """Check everything, then start; the query runs until it is stopped, fails or has consumed what there was."""
+    def toTable(
+        self,
+        tableName: str,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        queryName: str | None = None,
+        **options: object,
+    ) -> Query:
+        """Start, with a table of the catalog as the sink; it is made if it does not exist."""
+        self._table = _text("toTable", tableName, "orders")
+        if self._format in _TEMPORARY:
+            self._format, self._function = "parquet", None
+        return self.start(None, format, outputMode, partitionBy, queryName, **options)
+
+    def start(
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        queryName: str | None = None,
+        **options: object,
+    ) -> Query:
+        """Check everything, then start; the query runs until it is stopped, fails or has consumed what there was.
+
+        The arguments are Spark's, for those who would rather not call the methods of their names.
+        """
+        calls = ((self.format, format), (self.outputMode, outputMode), (self.queryName, queryName))
+        for method, value in calls:
+            if value is not None:
+                method(value)
+        if partitionBy is not None:
+            self.partitionBy(*([partitionBy] if isinstance(partitionBy, str) else partitionBy))
+        self.options(**options)
         if path is not None:
-            self.option("path", path)
+            self.option("path", _text("path", path, "out"))
+        return self._start()
+
+    def _start(self) -> Query:
         options, sink_options = parse(self._options, self._format)
+        check_name(self._flow.spark, self._name)
         plan = self._relation.plan()
+        refuse_unkept(plan)
         plan = traced(plan) if switches().trace else plan
+        location = self._location(options)
+        plan = plan_to_go_on_with(location, plan)
         session, row = self._flow.spark, Topology(plan).row_schema()
         empty = self._relation.projection.apply(empty_frame(session, row))
         self._relation.projection.refuse_aggregates(empty)
         sink = self._sink(sink_options, empty)
+        check_columns(sink, empty.schema, self._partition_by)
+        check_place(sink, location)
         files = self._files(sink, plan, row)
         expected = Expectation(
             query_id=str(uuid.uuid4()),
@@ -142,7 +215,7 @@ class StreamWriter:
             projection=self._relation.projection,
             sink=FormatSink("noop", {}) if files else sink,
             files=files,
-            location=self._location(options),
+            location=location,
             copies=options.copy_location,
             expected=expected,
             retained_versions=options.retained_versions,
@@ -162,6 +235,10 @@ class StreamWriter:
     def _sink(self, options: Mapping[str, str], empty: DataFrame) -> Sink:
         if self._function is not None:
             return FunctionSink(self._function)
+        if self._cluster_by and self._table is None:
+            raise OptionError("clusterBy without a table", why="only tables are clustered", how="use toTable")
+        if self._table is not None:
+            return table_sink(self._flow.spark, self._table, self._format, options, empty, self._layout())
         if self._format in FILE_FORMATS:
             path = {name.lower(): value for name, value in options.items()}.get("path")
             if not path:
@@ -175,6 +252,9 @@ class StreamWriter:
         if self._format == "memory":
             return self._memory(empty)
         return FormatSink(self._format, options, self._partition_by)
+
+    def _layout(self) -> Layout:
+        return Layout(self._partition_by, self._cluster_by)
 
     def _files(self, sink: Sink, plan: Plan, row: pa.Schema) -> ResultFormat | None:
         """How the site tasks themselves can serve the sink."""
@@ -205,3 +285,9 @@ class StreamWriter:
             why=f"without it a query to {self._format} could not go on after a restart",
             how='write .option("checkpointLocation", "checkpoints/name")',
         )
+
+
+def _text(what: str, value: object, example: str) -> str:
+    if isinstance(value, str) and value.strip():
+        return value
+    raise OptionError(f"{what} is {value!r}", why="it must be a text", how=f'write for example "{example}"')

@@ -19,10 +19,12 @@ from watersmeet.model.errors import (
     OptionError,
     StorageError,
     StorageFullError,
+    WatersmeetError,
 )
 from watersmeet.model.ids import EpochId
 from watersmeet.model.plan import Plan
 from watersmeet.planning.describe import difference, fingerprint
+from watersmeet.planning.restart import continued
 from watersmeet.site.effects import clear_effects
 from watersmeet.state.changes import Change
 from watersmeet.state.events import Event, EventLog
@@ -151,6 +153,20 @@ def open_checkpoint(
     return Checkpoint(location, store, latest, lock, offsets, ownership)
 
 
+def plan_to_go_on_with(location: str, plan: Plan) -> Plan:
+    """The plan of a query on a checkpoint: the stored one where its state can serve the query, else the query's own.
+
+    What is wrong with the checkpoint is told when it is opened.
+    """
+    try:
+        manifest = VersionStore(state_storage(location), "").latest()
+    except WatersmeetError:
+        return plan
+    if manifest is None or fingerprint(manifest.written) == fingerprint(plan):
+        return plan
+    return continued(manifest.written, plan) or plan
+
+
 def state_storage(location: str, *, copies: str | None = None) -> Storage:
     """The storage of a checkpoint's state; ``copies`` is where hosts keep copies of it, if it is remote."""
     return open_storage(f"{location.rstrip('/')}/state", cache=copies)
@@ -162,7 +178,8 @@ def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
         raise CheckpointMismatchError(
             f"{storage.url} belongs to another query",
             why=difference(stored, wanted),
-            how="use a new checkpointLocation for the changed query, or start the query the checkpoint was made by",
+            how="use a new checkpointLocation for the changed query, or start the query the checkpoint was made by; "
+            "what may change is told in docs/how-to/recover.md",
         )
     if manifest.original not in (None, expected.plan):
         raise CheckpointMismatchError(

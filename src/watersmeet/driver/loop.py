@@ -22,7 +22,7 @@ from watersmeet.adapt.policy import MemoryOptions, Moment
 from watersmeet.driver.ports import Batch
 from watersmeet.driver.progress import Cleanup, History, step_metrics
 from watersmeet.driver.step import Stepper
-from watersmeet.model.errors import CheckpointCorruptError, StoppedError, WatersmeetError, recognise
+from watersmeet.model.errors import CheckpointCorruptError, StoppedError, failed
 from watersmeet.model.ids import BatchId, OperatorId
 from watersmeet.state.manifest import Manifest
 
@@ -119,7 +119,7 @@ class Loop(Generic[Batch]):
                 yield
             except Exception as error:
                 self._is_over = True
-                self.error = error if isinstance(error, WatersmeetError) else recognise(str(error))
+                self.error = failed(error)
                 raise
             finally:
                 self.last_end_s = time.monotonic()

@@ -65,7 +65,7 @@ class Topology:
     def travel(self, level: int, manifest: Manifest) -> Travel:
         """How results leave a level: the one place where that is chosen."""
         if level == self.depth - 1:
-            return Rows(self.row_schema())
+            return Rows(self.flat_schema())
         if not self.packs(level + 1):
             return Slots(self.outgoing(level))
         tables = {tag: manifest.operators[self.inputs[tag][0].id].routing for tag in self.fed_by_level(level)}
@@ -92,6 +92,11 @@ class Topology:
         for column in self.plan.root.output:
             by_stream.setdefault(column.stream, []).append(pa.field(column.field, self.plan.types[column]))
         fields = [pa.field(stream, pa.struct(children)) for stream, children in by_stream.items()]
+        return pa.schema(fields or [pa.field(NOTHING, pa.bool_())])
+
+    def flat_schema(self) -> pa.Schema:
+        """The joined row as the root's tasks yield it: the columns of all streams side by side."""
+        fields = [pa.field(column.name, self.plan.types[column]) for column in self.plan.root.output]
         return pa.schema(fields or [pa.field(NOTHING, pa.bool_())])
 
     def stream_columns(self) -> dict[str, tuple[Column, ...]]:

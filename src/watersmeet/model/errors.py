@@ -35,6 +35,10 @@ class UnknownNameError(QueryError):
     """A stream or column that does not exist; names the nearest that does."""
 
 
+class UnknownAttributeError(UnknownNameError, AttributeError):
+    """A column or method that a relation does not have."""
+
+
 class DuplicateNameError(QueryError):
     """Two streams of one flow with the same name, or one relation joined twice."""
 
@@ -53,6 +57,10 @@ class NotStreamingError(QueryError):
 
 class UnsupportedError(QueryError):
     """Something Spark users might expect that this version does not do."""
+
+
+class UnsupportedCallError(UnsupportedError, AttributeError):
+    """A method of Spark's DataFrames that makes no sense on a stream, or is not there yet."""
 
 
 class OptionError(WatersmeetError):
@@ -91,6 +99,10 @@ class StoppedError(WatersmeetError):
     """The query was stopped before what was asked of it was complete."""
 
 
+class QueryFailedError(WatersmeetError):
+    """The query failed while it ran: in a source, an expression or a sink. Says which."""
+
+
 class WorkerError(WatersmeetError):
     """Spark's Python workers cannot run site tasks, or died."""
 
@@ -125,6 +137,44 @@ def recognise(text: str) -> WatersmeetError | None:
     kind = _conditions(WatersmeetError).get(found["name"])
     return None if kind is None else _verbatim(kind, found[0])
 
+
+def failed(error: BaseException) -> WatersmeetError:
+    """The error of a query that failed while it ran: its cause first, whatever Spark wrapped it in.
+
+    >>> print(failed(ValueError("no such account")))
+    [QueryFailedError] ValueError: no such account: the query failed with it, and nothing is lost. To fix it, remove \
+the cause and start the query again on the same checkpointLocation.
+    """
+    own = recognise(str(error)) if not isinstance(error, WatersmeetError) else error
+    if own is not None:
+        return own
+    wrapped = QueryFailedError(
+        cause_of(error),
+        why="the query failed with it, and nothing is lost",
+        how="remove the cause and start the query again on the same checkpointLocation",
+    )
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def cause_of(error: BaseException) -> str:
+    r"""What went wrong, in one line: Spark's own condition, the last line of a Python traceback, or the first line.
+
+    >>> cause_of(RuntimeError("Job aborted.\nCaused by: org.X: [DIVIDE_BY_ZERO] Division by zero. Use `try_divide`."))
+    '[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`'
+    """
+    text = str(error)
+    if not type(error).__module__.startswith(("pyspark", "py4j")) and type(error) is not RuntimeError:
+        return f"{type(error).__name__}: {text}".splitlines()[0].rstrip(".: ")
+    raised = [found for found in _RAISED.findall(text) if "Py4JJavaError" not in found]
+    named = [found for found in _NAMED.findall(text) if not found.startswith(_GENERAL)]
+    found = (raised if "PythonException" in text else named) or named or raised or [text.splitlines()[0]]
+    return str(found[0]).split(" SQLSTATE")[0].rstrip(". ")
+
+
+_NAMED = re.compile(r"\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] [^\n]+")
+_RAISED = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): [^\n]+", re.MULTILINE)
+_GENERAL = ("[STREAM_FAILED]", "[FOREACH", "[FAILED_EXECUTE_UDF]")
 
 DIED = "Python worker exited unexpectedly"
 """What Spark says of a worker that was killed."""

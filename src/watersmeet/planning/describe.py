@@ -5,12 +5,15 @@ their keys, and the columns each input keeps. What happens to the rows of the ro
 restarted with another filter or projection on top as long as the same columns are kept.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 import msgspec
+import pyarrow as pa
 
 from watersmeet.model.plan import Column, Input, Operator, Plan
+from watersmeet.planning.expressions import NULL_SAFE
 from watersmeet.planning.names import readable
 from watersmeet.planning.types import ddl, with_its_own_zero
 
@@ -42,13 +45,20 @@ def explain(plan: Plan, groups: int, sites: int) -> str:
 def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
     yield f"{operator.id} joins {_names(source.name for source in operator.inputs)}"
     for place, key in enumerate(operator.inputs[0].keys):
-        sides = " = ".join(readable(with_its_own_zero(source.keys[place].sql)) for source in operator.inputs)
+        texts = [readable(with_its_own_zero(source.keys[place].sql)) for source in operator.inputs]
         test = "decided by the hash" if operator.hash_decides else "found by the hash, then compared"
-        yield f"{_INDENT}on {sides} ({ddl(key.type)}, {test})"
+        yield f"{_INDENT}on {_equality(texts, key.type)}, {test})"
     yield from (f"{_INDENT}where {readable(text)}" for text in operator.filters)
     yield f"{_INDENT}output {_names(column.name for column in operator.output) or 'no columns, rows only'}"
     for source in operator.inputs:
         yield from (_INDENT + line for line in _input_lines(source, plan))
+
+
+def _equality(sides: Sequence[str], type_: pa.DataType) -> str:
+    if pa.types.is_struct(type_) and [field.name for field in type_] == [NULL_SAFE]:
+        held = [re.sub(rf"NAMED_STRUCT\('{NULL_SAFE}', (.+?)\)(?= AS |$)", r"\1", side) for side in sides]
+        return f"{' <=> '.join(held)} ({ddl(type_.field(0).type)}"
+    return f"{' = '.join(sides)} ({ddl(type_)}"
 
 
 def _input_lines(source: Input, plan: Plan) -> Iterator[str]:

@@ -44,6 +44,10 @@ _AGGREGATES = _words("""
 """)
 
 
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+
+
 class Verbatim(Spark):
     """Spark's dialect without knowledge of any function."""
 
@@ -70,7 +74,7 @@ def parse(sql: str, kind: type[exp.Expr]) -> exp.Expr:
         raise QueryError(f"'{sql}' has a parameter, {write(parameter)}", why="it has no value", how="write the value")
     for call in tree.find_all(exp.Anonymous):
         _mark_unit(call)
-    return tree
+    return _without_parentheses(tree)
 
 
 def write(tree: exp.Expr) -> str:
@@ -82,6 +86,27 @@ def write(tree: exp.Expr) -> str:
     return tree.sql(dialect=Verbatim, identify=True, comments=False)
 
 
+def _without_parentheses(tree: exp.Expr) -> exp.Expr:
+    """The tree without parentheses that change nothing: around arguments, other ones, and sums that are compared."""
+    for paren in list(tree.find_all(exp.Paren)):
+        parent, child = paren.parent, paren.this
+        is_closed = isinstance(child, exp.Column | exp.Dot | exp.Anonymous | exp.Literal | exp.Paren | exp.Cast)
+        is_argument = isinstance(parent, exp.Anonymous | exp.Paren) and not isinstance(child, exp.Lambda)
+        is_compared = isinstance(parent, _COMPARISONS) and isinstance(child, _ARITHMETIC)
+        if parent is not None and (is_closed or is_argument or is_compared):
+            paren.replace(child)
+    return tree
+
+
+def escaped(text: str) -> str:
+    r"""A text as it stands between the quotes of a literal.
+
+    >>> escaped("it's")
+    "it\\'s"
+    """
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
 def is_repeatable(tree: exp.Expr) -> bool:
     """Whether an expression has the same value wherever and however often it is evaluated on a row.
 
@@ -89,6 +114,29 @@ def is_repeatable(tree: exp.Expr) -> bool:
     (True, False)
     """
     return not any(call.name.upper() in _NOT_REPEATABLE for call in tree.find_all(exp.Anonymous))
+
+
+def is_repeatable_text(sql: str) -> bool:
+    """`is_repeatable` of a select item."""
+    return is_repeatable(parse(sql, exp.Expr))
+
+
+def makes_rows(sql: str) -> bool:
+    """Whether a select item makes several rows of one, as ``explode(A.items)``."""
+    return generator(parse(sql, exp.Expr)) is not None
+
+
+def is_name(sql: str) -> bool:
+    """Whether a text is the name of a column and nothing else.
+
+    >>> is_name("id"), is_name("A.id"), is_name("a = b")
+    (True, False, False)
+    """
+    try:
+        tree = sqlglot.parse_one(sql, dialect=Verbatim, into=exp.Condition)
+    except SqlglotError:
+        return False
+    return isinstance(tree, exp.Column) and len(tree.parts) == 1
 
 
 def is_collated(tree: exp.Expr) -> bool:

@@ -7,7 +7,7 @@
 A condition is a conjunction; its *conjuncts* are what the planner moves about. They can be joined with AND as they are.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 import pyarrow as pa
@@ -17,6 +17,9 @@ from watersmeet.model.errors import UnsupportedError
 from watersmeet.model.plan import Column
 from watersmeet.planning import dialect
 from watersmeet.planning.names import Reference, Scope, Source
+
+NULL_SAFE = "null_safe"
+"""The field of the struct that holds a side of ``<=>``."""
 
 
 class Expression(msgspec.Struct, frozen=True):
@@ -53,10 +56,11 @@ def conjuncts(condition: str, scope: Scope) -> tuple[Conjunct, ...]:
     >>> [conjunct.sql for conjunct in conjuncts("a.X > 3 and (a.y = 1 or a.y = 2)", scope)]
     ['`A`.`x` > 3', '(`A`.`y` = 1 OR `A`.`y` = 2)']
     """
-    tree = _parsed(condition, exp.Condition)
+    tree = parsed(condition, exp.Condition)
     if call := dialect.generator(tree):
         raise _refused(condition, "a generator", call)
-    return tuple(_conjunct(part, scope) for part in _flattened(tree))
+    canonical = parsed(_expression(tree, scope).sql, exp.Condition)
+    return tuple(_conjunct(part, scope) for part in _flattened(canonical))
 
 
 def columns_of(expression: str, streams: Iterable[Source], *, case_sensitive: bool = False) -> frozenset[Column]:
@@ -74,24 +78,30 @@ def columns_of(expression: str, streams: Iterable[Source], *, case_sensitive: bo
 
 def columns_read(expression: str, scope: Scope) -> frozenset[Column]:
     """The columns an expression reads; see `columns_of`."""
-    tree = _parsed(expression, exp.Expr)
+    tree = parsed(expression, exp.Expr)
     if any(not isinstance(star.parent, exp.Column) for star in tree.find_all(exp.Star)):
         return frozenset(scope.columns())
     return frozenset().union(*(_read_by(column, scope) for column in _names(tree, scope)))
 
 
 def _read_by(column: exp.Column, scope: Scope) -> frozenset[Column]:
-    parts = [identifier.name for identifier in _path(column)[0]]
+    parts = [identifier.name for identifier in path_of(column)[0]]
     if len(parts) == 1 and (stream := scope.stream(parts[0])):
         return scope.columns_of(stream.name)
     return frozenset({scope.reference(parts).column})
 
 
-def _parsed(sql: str, kind: type[exp.Expr]) -> exp.Expr:
+def parsed(sql: str, kind: type[exp.Expr]) -> exp.Expr:
+    """The tree of an expression that is evaluated on one row alone."""
     tree = dialect.parse(sql, kind)
     if beyond := dialect.beyond_one_row(tree):
         raise _refused(sql, *beyond)
     return tree
+
+
+def parse_item(sql: str) -> None:
+    """Refuse what is no select item."""
+    dialect.parse(sql, exp.Expr)
 
 
 def _refused(sql: str, kind: str, at: exp.Expr) -> UnsupportedError:
@@ -107,8 +117,29 @@ def _flattened(tree: exp.Expr) -> Iterator[exp.Expr]:
     if isinstance(tree, exp.And):
         yield from _flattened(tree.left)
         yield from _flattened(tree.right)
+    elif isinstance(tree, exp.Or) and (common := _common_equalities(tree)):
+        yield from common
+        yield from _flattened_rest(tree, common)
     else:
         yield tree
+
+
+def _branches(tree: exp.Expr) -> list[exp.Expr]:
+    tree = tree.unnest()
+    return [*_branches(tree.left), *_branches(tree.right)] if isinstance(tree, exp.Or) else [tree]
+
+
+def _common_equalities(tree: exp.Or) -> list[exp.Expr]:
+    """The equalities that hold whichever branch of an OR does."""
+    first, *others = (list(_flattened(branch)) for branch in _branches(tree))
+    return [each for each in first if _equated(each) and all(each in other for other in others)]
+
+
+def _flattened_rest(tree: exp.Or, common: list[exp.Expr]) -> Iterator[exp.Expr]:
+    """What an OR still says once its common equalities are known to hold; nothing where a branch had no more."""
+    branches = [[each for each in _flattened(branch) if each not in common] for branch in _branches(tree)]
+    if all(branches):
+        yield exp.or_(*(exp.and_(*branch) for branch in branches))
 
 
 def _conjunct(tree: exp.Expr, scope: Scope) -> Conjunct:
@@ -118,11 +149,27 @@ def _conjunct(tree: exp.Expr, scope: Scope) -> Conjunct:
 
 def _sides(tree: exp.Expr, scope: Scope) -> tuple[Expression, Expression] | None:
     """The operands of an equality; none where Spark could read a chain such as ``a = b > c`` in another way."""
-    if not isinstance(tree, exp.EQ):
+    equated = _equated(tree)
+    if equated is None or any(isinstance(side, exp.Predicate | exp.Not) for side in equated):
         return None
-    if isinstance(tree.left, exp.Predicate | exp.Not) or isinstance(tree.right, exp.Predicate | exp.Not):
-        return None
-    return _operand(tree.left, scope), _operand(tree.right, scope)
+    left, right = (_operand(side, scope) for side in equated)
+    return (_held(left), _held(right)) if isinstance(tree, exp.NullSafeEQ) else (left, right)
+
+
+def _equated(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+    """The two sides of ``x = y``, ``x IN (y)`` or ``x <=> y``."""
+    if isinstance(tree, exp.EQ | exp.NullSafeEQ):
+        return tree.left, tree.right
+    if isinstance(tree, exp.In) and len(tree.expressions) == 1 and not tree.args.get("query"):
+        return tree.this, tree.expressions[0]
+    return None
+
+
+def _held(side: Expression) -> Expression:
+    """A side of ``<=>`` in a struct: two values are equal or both null if and only if such structs are equal."""
+    type_ = None if side.type is None else pa.struct([pa.field(NULL_SAFE, side.type)])
+    sql = f"NAMED_STRUCT('{NULL_SAFE}', {side.sql})"
+    return Expression(sql, side.columns, None, type_, side.repeatable, side.collated)
 
 
 def _operand(tree: exp.Expr, scope: Scope) -> Expression:
@@ -137,7 +184,7 @@ def _expression(tree: exp.Expr, scope: Scope) -> Expression:
     columns = set()
     plain: Reference | None = None
     for column in list(_names(tree, scope)):
-        identifiers, top = _path(column)
+        identifiers, top = path_of(column)
         reference = scope.reference([identifier.name for identifier in identifiers])
         for identifier, part in zip(identifiers, reference.parts, strict=True):
             identifier.set("this", part)
@@ -155,20 +202,21 @@ def _expression(tree: exp.Expr, scope: Scope) -> Expression:
 
 def _names(tree: exp.Expr, scope: Scope) -> Iterator[exp.Column]:
     """The columns named in an expression, without the variables of lambda functions."""
-    return (column for column in tree.find_all(exp.Column) if not _is_bound(column, scope))
+    return (column for column in tree.find_all(exp.Column) if not is_bound(column, scope.fold))
 
 
-def _is_bound(column: exp.Column, scope: Scope) -> bool:
-    name = scope.fold(column.parts[0].name)
+def is_bound(column: exp.Column, fold: Callable[[str], str]) -> bool:
+    """Whether a name is a variable of a lambda function around it."""
+    name = fold(column.parts[0].name)
     function = column.find_ancestor(exp.Lambda)
     while function:
-        if name in {scope.fold(variable.name) for variable in function.expressions}:
+        if name in {fold(variable.name) for variable in function.expressions}:
             return True
         function = function.find_ancestor(exp.Lambda)
     return False
 
 
-def _path(column: exp.Column) -> tuple[list[exp.Identifier], exp.Expr]:
+def path_of(column: exp.Column) -> tuple[list[exp.Identifier], exp.Expr]:
     """The identifiers of a dotted name, and the node that holds them all."""
     identifiers = [part for part in column.parts if isinstance(part, exp.Identifier)]
     top: exp.Expr = column

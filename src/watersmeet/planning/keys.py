@@ -22,7 +22,9 @@ from watersmeet.planning.types import (
     cast,
     common,
     ddl,
+    integer_digits,
     is_float,
+    is_integer,
     is_told_by_hash,
     may_be_key,
     with_one_zero,
@@ -113,7 +115,8 @@ def _no_key(term: Expression, type_: pa.DataType) -> UnsupportedError:
         )
     return UnsupportedError(
         f"{name} of type {ddl(type_)} cannot be joined on",
-        why="keys are integers, decimals, float, double, string, binary, boolean, date, timestamps or structs of these",
+        why="keys are integers, decimals, float, double, string, binary, boolean, date, timestamps, or structs and "
+        "arrays of these",
         how=f"join on a value of such a type that is made of it, as in to_json({name})",
     )
 
@@ -134,6 +137,14 @@ def _remedy(names: tuple[str, str], ours: pa.DataType, theirs: pa.DataType) -> s
     if pa.types.is_decimal(ours) and pa.types.is_decimal(theirs):
         narrow = f"DECIMAL(38, {min(ours.scale, theirs.scale)})"
         return f"cast both sides, as in CAST({left} AS {narrow}) = CAST({right} AS {narrow})"
+    if pa.types.is_decimal(ours) != pa.types.is_decimal(theirs) and (is_integer(ours) or is_integer(theirs)):
+        whole, name = (ours, left) if is_integer(ours) else (theirs, right)
+        digits, other = integer_digits(whole), theirs if is_integer(ours) else ours
+        if common(pa.decimal128(digits, 0), other) is None:
+            both = f"DECIMAL(38, {38 - digits})"
+            return f"cast both sides, as in CAST({left} AS {both}) = CAST({right} AS {both})"
+        wide = f"CAST({name} AS DECIMAL({digits}, 0))"
+        return f"cast the whole number, as in {f'{wide} = {right}' if name == left else f'{left} = {wide}'}"
     if ours == pa.string():
         return f"cast one side, as in {left} = CAST({right} AS STRING)"
     return f"cast one side, as in CAST({left} AS {ddl(theirs).upper()}) = {right}"

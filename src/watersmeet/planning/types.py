@@ -7,6 +7,7 @@ Two sides of an equality are compared only where Spark compares them exactly. `c
 | the same type | that type |
 | integers of different widths | the wider |
 | float and double | double |
+| structs with fields of the same names, and arrays | as what their fields and items are compared as |
 | decimals | the decimal with the most digits before and after the point, at most 38 in all |
 | anything else | not at all: the user must cast one side |
 
@@ -17,6 +18,8 @@ zone, fields that may or may not be null) is one Arrow type.
 import re
 
 import pyarrow as pa
+
+from watersmeet.model.plan import quoted
 
 _DDL = {
     pa.null(): "void",
@@ -101,7 +104,23 @@ def common(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return pa.float64()
     if pa.types.is_decimal128(left) and pa.types.is_decimal128(right):
         return _wider_decimal(left, right)
+    return _common_nested(left, right)
+
+
+def _common_nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_struct(left) and pa.types.is_struct(right):
+        return _common_struct(left, right)
+    if pa.types.is_list(left) and pa.types.is_list(right):
+        inner = common(left.value_type, right.value_type)
+        return None if inner is None else pa.list_(inner)
     return None
+
+
+def _common_struct(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    if [field.name for field in left] != [field.name for field in right]:
+        return None
+    pairs = [(a.name, common(a.type, b.type)) for a, b in zip(left, right, strict=True)]
+    return None if any(kind is None for _, kind in pairs) else pa.struct(pairs)
 
 
 def _wider_decimal(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
@@ -115,14 +134,30 @@ def is_float(type_: pa.DataType) -> bool:
     return type_ in (pa.float32(), pa.float64())
 
 
+def is_integer(type_: pa.DataType) -> bool:
+    """Whether the type is one of Spark's whole numbers."""
+    return type_ in _INTEGERS
+
+
+def integer_digits(type_: pa.DataType) -> int:
+    """How many digits the largest number of a type of whole numbers has.
+
+    >>> integer_digits(pa.int32()), integer_digits(pa.int64())
+    (10, 19)
+    """
+    return len(str(2 ** (type_.bit_width - 1)))
+
+
 def may_be_key(type_: pa.DataType) -> bool:
     """Whether rows can be matched on values of the type.
 
-    >>> may_be_key(pa.struct([("x", pa.int64())])), may_be_key(pa.list_(pa.int64()))
+    >>> may_be_key(pa.struct([("x", pa.int64())])), may_be_key(pa.map_(pa.int64(), pa.int64()))
     (True, False)
     """
     if pa.types.is_struct(type_):
         return all(may_be_key(field.type) for field in type_)
+    if pa.types.is_list(type_):
+        return may_be_key(type_.value_type)
     return type_ in _SCALAR_KEYS or pa.types.is_decimal128(type_)
 
 
@@ -143,7 +178,14 @@ def cast(sql: str, own: pa.DataType, wanted: pa.DataType) -> str:
     >>> cast("`A`.`x`", pa.int32(), pa.int64())
     'CAST(`A`.`x` AS BIGINT)'
     """
-    return sql if own == wanted else f"CAST({sql} AS {ddl(wanted).upper()})"
+    return sql if own == wanted else f"CAST({sql} AS {_type_sql(wanted)})"
+
+
+def _type_sql(type_: pa.DataType) -> str:
+    """A type in a cast, with the names of a struct's fields as they are."""
+    if pa.types.is_struct(type_):
+        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {_type_sql(field.type)}' for field in type_)}>"
+    return f"ARRAY<{_type_sql(type_.value_type)}>" if pa.types.is_list(type_) else ddl(type_).upper()
 
 
 def with_one_zero(sql: str, type_: pa.DataType) -> str:

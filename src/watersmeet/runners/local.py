@@ -24,7 +24,7 @@ from watersmeet.site.local_exchange import LocalExchange
 from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, kinds_of
 from watersmeet.site.spec import LevelSpec
 from watersmeet.site.task import SiteTask
-from watersmeet.site.travel import HEAD
+from watersmeet.site.travel import HEAD, joined_rows
 from watersmeet.state.groups import Hashes, group_of
 from watersmeet.storage.base import Storage
 
@@ -76,7 +76,9 @@ class LocalRunner:
             produced = self._locally(step, delta, names)
         else:
             produced = self._level_by_level(step, delta, names)
-        rows = produced if step.has_results else step.topology.row_schema().empty_table()
+        columns = {name: produced[name].combine_chunks() for name in produced.column_names if step.has_results}
+        schema = step.topology.row_schema()
+        rows = pa.Table.from_batches([joined_rows(columns, len(produced), schema)] if columns else [], schema)
         self.results[step.epoch] = self._filtered(rows, step.manifest.plan.root.filters)
         return Done([each for _, each in sorted(read_effects(self.storage, names).items())])
 

@@ -5,9 +5,8 @@ import pyarrow.parquet as pq
 
 from watersmeet.model.ids import EpochId, SiteId
 from watersmeet.operators.results import Results
-from watersmeet.operators.spec import OperatorSpec
 from watersmeet.site.result_files import ResultFormat
-from watersmeet.site.travel import Rows
+from watersmeet.site.travel import joined_rows
 from watersmeet.storage.failures import reported
 from watersmeet.storage.open import open_files
 
@@ -23,11 +22,11 @@ class ResultWriter:
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
 
-    def write(self, operator: OperatorSpec, results: Results) -> None:
+    def write(self, results: Results) -> None:
         """Take a batch of results."""
         if self._form.path is None or self._form.schema is None:
             return
-        batch = self._batch(operator, results)
+        batch = self._batch(results)
         self._waiting.append(batch)
         self._bytes += batch.nbytes
         if self._bytes >= ROW_GROUP_BYTES:
@@ -43,9 +42,9 @@ class ResultWriter:
             self._file.close()
         return (self._name,)
 
-    def _batch(self, operator: OperatorSpec, results: Results) -> pa.RecordBatch:
+    def _batch(self, results: Results) -> pa.RecordBatch:
         if self._form.columns is None:
-            return Rows(self._form.schema).send(operator, results, ())
+            return joined_rows(results.columns(), results.count, self._form.schema)
         columns = results.columns()
         return pa.RecordBatch.from_arrays([columns[name] for name in self._form.columns], schema=self._form.schema)
 

@@ -175,7 +175,7 @@ class SiteTask:
         if self._spec.files is None:
             yield self._spec.outgoing.send(operator, results, self._spec.site_keys)
         elif self._writer is not None:
-            self._writer.write(operator, results)
+            self._writer.write(results)
 
     def _side(self, source: InputSpec, delta: SortedRows | None) -> Side:
         live = (pair for pair in self._slice.live[source.operator] if pair[0].input == source.name)

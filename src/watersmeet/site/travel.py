@@ -116,7 +116,10 @@ class Parcels:
 
 @dataclass(frozen=True)
 class Rows:
-    """To the sink: the joined row, a struct column per stream."""
+    """To the sink: the columns of all streams side by side.
+
+    As structs, one per stream, every row would be written as nested rows by Spark, which then takes them apart again.
+    """
 
     schema: pa.Schema
 
@@ -126,13 +129,20 @@ class Rows:
         if self.schema.names == [NOTHING]:
             return pa.RecordBatch.from_arrays([pa.nulls(results.count, pa.bool_())], schema=self.schema)
         columns = results.columns()
-        structs = [
-            pa.StructArray.from_arrays(
-                [columns[f"{field.name}.{child.name}"] for child in field.type], fields=list(field.type)
-            )
-            for field in self.schema
-        ]
-        return pa.RecordBatch.from_arrays(structs, schema=self.schema)
+        return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+
+
+def joined_rows(columns: Mapping[str, pa.Array], count: int, schema: pa.Schema) -> pa.RecordBatch:
+    """Columns as joined rows: a struct for each stream."""
+    if schema.names == [NOTHING]:
+        return pa.RecordBatch.from_arrays([pa.nulls(count, pa.bool_())], schema=schema)
+    structs = [
+        pa.StructArray.from_arrays(
+            [columns[f"{field.name}.{child.name}"] for child in field.type], fields=list(field.type)
+        )
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(structs, schema=schema)
 
 
 def pointers(schema: pa.Schema, runs: Sequence[tuple[int, RunFile]], site_key: int) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from watersmeet.driver.topology import Topology
 from watersmeet.model.errors import WorkerError
-from watersmeet.model.plan import QUOTED, Column, Input, Operator
+from watersmeet.model.plan import QUOTED, Column, Input, Operator, quoted
 from watersmeet.runners.spark.exchange import Exchange
 from watersmeet.runners.spark.session import this_python
 from watersmeet.runners.spark.split import all_of, by_case, expression, hash_of, is_whole, site_of
@@ -109,9 +109,17 @@ def next_delta(produced: DataFrame, topology: Topology, level: int, routing: Rou
     )
 
 
-def finish(rows: DataFrame, operator: Operator) -> DataFrame:
-    """The query's rows: what the root produced and its filters let pass."""
-    for condition in operator.filters:
+def finish(rows: DataFrame, topology: Topology) -> DataFrame:
+    """The query's rows, a struct for each stream: what the root produced and its filters let pass.
+
+    Where the query reads fields of the structs only, Spark's optimiser never makes them.
+    """
+    by_stream: dict[str, list[SparkColumn]] = {}
+    for column in topology.plan.root.output:
+        by_stream.setdefault(column.stream, []).append(F.col(quoted(column.name)).alias(column.field))
+    if by_stream:
+        rows = rows.select(*(F.struct(*fields).alias(stream) for stream, fields in by_stream.items()))
+    for condition in topology.plan.root.filters:
         rows = rows.where(condition)
     return rows
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from watersmeet.model.errors import QueryError
+from watersmeet.runners.spark.columns import refused
 
 Item = str | SparkColumn
 
@@ -28,10 +30,21 @@ class Select:
 
 
 @dataclass(frozen=True)
+class Call:
+    """A method of Spark's DataFrames with its arguments."""
+
+    method: Literal["withColumn", "withColumnRenamed", "drop"]
+    arguments: tuple[Item, ...]
+
+
+Step = Where | Select | Call
+
+
+@dataclass(frozen=True)
 class Projection:
     """Steps applied to the joined row, first to last."""
 
-    steps: tuple[Where | Select, ...] = ()
+    steps: tuple[Step, ...] = ()
 
     @property
     def needed(self) -> tuple[str, ...] | None:
@@ -60,21 +73,26 @@ class Projection:
         """The rows after all steps; a mistake is told before anything runs."""
         try:
             for step in self.steps:
-                rows = rows.where(step.condition) if isinstance(step, Where) else rows.select(*_columns(step.items))
-        except AnalysisException as error:
-            raise QueryError(
-                "Spark does not accept an expression of the query",
-                why=str(error).split("\n", 1)[0].rstrip("."),
-                how="correct the expression; a joined row has one struct column per stream, so write A.x",
-            ) from error
+                rows = _applied(step, rows)
+        except PySparkException as error:
+            raise refused(error) from error
         return rows
 
 
-def _has_columns(step: Where | Select) -> bool:
+def _applied(step: Step, rows: DataFrame) -> DataFrame:
+    if isinstance(step, Where):
+        return rows.where(step.condition)
+    if isinstance(step, Select):
+        return rows.select(*_columns(step.items))
+    made: DataFrame = getattr(rows, step.method)(*step.arguments)
+    return made
+
+
+def _has_columns(step: Step) -> bool:
     return isinstance(step, Select) and not _all_text(step)
 
 
-def _all_text(step: Where | Select) -> bool:
+def _all_text(step: Step) -> bool:
     return isinstance(step, Select) and all(isinstance(item, str) for item in step.items)
 
 

@@ -20,7 +20,7 @@ from watersmeet.driver.start import DriverOptions, start_driver
 from watersmeet.driver.switches import switches
 from watersmeet.driver.topology import Topology
 from watersmeet.driver.upkeep import Upkeep
-from watersmeet.model.errors import StoppedError, recognise
+from watersmeet.model.errors import StoppedError, failed
 from watersmeet.runners.spark.offsets import SparkOffsets
 from watersmeet.runners.spark.one_task import LocalWay
 from watersmeet.runners.spark.projection import Projection
@@ -100,7 +100,7 @@ class Run:
         error = self.query.exception()
         if error is None:
             return self._failure
-        return self.loop.error or recognise(str(error)) or error
+        return self.loop.error or failed(error)
 
     def stop(self) -> None:
         """Stop after the epoch that is under way; a step of cleanup is cut off, and repeated after a restart."""
@@ -154,7 +154,7 @@ class Run:
                 self._upkeep.at_end()
         except Exception as error:  # noqa: BLE001 -- whoever waits for the query asks `failure`
             if not self.loop.stopping.is_set() or self.query.exception() is not None:
-                self._failure = self.loop.error or recognise(str(error)) or error
+                self._failure = self.loop.error or failed(error)
         finally:
             try:
                 self.loop.close()
@@ -163,7 +163,7 @@ class Run:
 
     def _failed(self, error: Exception) -> None:
         """Cleanup failed: the query ends with that, as after a failed epoch."""
-        self._failure = self.loop.error or recognise(str(error)) or error
+        self._failure = self.loop.error or failed(error)
         self.stop()
 
 

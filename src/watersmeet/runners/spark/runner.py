@@ -187,7 +187,7 @@ class Job:
             run_unread(rows)
             return None
         root = self.step.manifest.plan.root
-        finished = runner.projection.apply(finish(rows, root))
+        finished = runner.projection.apply(finish(rows, self.step.topology))
         if root.filters or runner.projection.filters:
             self._observed = Observation()
             finished = finished.observe(self._observed, F.count(F.lit(1)).alias("results"))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from watersmeet.model.errors import WorkerError
+from watersmeet.model.errors import QueryError, UnsupportedError, WorkerError
 
 DEFAULT_SITES = 4
 
@@ -21,6 +21,21 @@ STREAM_SETTINGS = {
     "spark.sql.unionOutputPartitioning": "true",
     "spark.sql.sortMergeJoinExec.buffer.in.memory.threshold": "16",
 }
+
+
+def check_session(spark: object) -> None:
+    """Refuse what is not a session of this process."""
+    if isinstance(spark, SparkSession) and getattr(spark, "_jsparkSession", None) is not None:
+        return
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise UnsupportedError(
+            "the session is one of Spark Connect",
+            why="the driver's loop runs beside Spark's own driver, which a Connect client cannot reach",
+            how="run the program with spark-submit, with SparkSession.builder.getOrCreate() and no remote",
+        )
+    raise QueryError(
+        f"Flow was given {spark!r}", why="it needs a SparkSession", how="write Flow(SparkSession.builder.getOrCreate())"
+    )
 
 
 def prepare_stream_session(session: SparkSession) -> None:

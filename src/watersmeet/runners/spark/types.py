@@ -6,12 +6,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
-from watersmeet.model.errors import UnsupportedError
+from watersmeet.planning.unkept import unkept_field
 
 
 def arrow_schema(schema: spark_types.StructType, stream: str) -> pa.Schema:
-    """A DataFrame's schema in canonical Arrow types."""
-    return pa.schema([pa.field(field.name, _arrow(field, stream)) for field in schema.fields])
+    """A DataFrame's schema in canonical Arrow types; columns that state cannot keep say why."""
+    return pa.schema([_field(field, stream) for field in schema.fields])
 
 
 def spark_type(kind: pa.DataType) -> spark_types.DataType:
@@ -34,28 +34,17 @@ def empty_frame(spark: SparkSession, schema: pa.Schema) -> DataFrame:
     return spark.range(0).select(*(null(field.type, field.name) for field in schema))
 
 
-def _arrow(field: spark_types.StructField, stream: str) -> pa.DataType:
-    _refuse_collations(field.dataType, f"{stream}.{field.name}")
-    try:
-        _refuse_variants(field.dataType)
-        return to_arrow_type(field.dataType, timezone="UTC")
-    except Exception as error:
-        raise UnsupportedError(
-            f"column {stream}.{field.name} has type {field.dataType.simpleString()}",
-            why="it has no Arrow type, so it cannot be kept in state",
-            how="drop it from the stream, or cast it to a type that has one",
-        ) from error
-
-
-def _refuse_variants(kind: spark_types.DataType) -> None:
-    if "variant" in kind.simpleString():
-        raise TypeError(kind)
-
-
-def _refuse_collations(kind: spark_types.DataType, name: str) -> None:
+def _field(field: spark_types.StructField, stream: str) -> pa.Field:
+    kind = field.dataType
     if isinstance(kind, spark_types.StringType) and kind != spark_types.StringType():
-        raise UnsupportedError(
-            f"column {name} has type {kind.simpleString()}",
-            why="only binary equality of strings is exact here",
-            how=f"cast it to STRING COLLATE UTF8_BINARY, or use lower({name})",
-        )
+        why = "only binary equality of strings is exact here"
+        how = f"cast it to STRING COLLATE UTF8_BINARY, or use lower({stream}.{field.name})"
+        return unkept_field(field.name, kind.simpleString(), why, how)
+    try:
+        if "variant" in kind.simpleString():
+            raise TypeError(kind)
+        return pa.field(field.name, to_arrow_type(kind, timezone="UTC"))
+    except Exception:  # noqa: BLE001 -- Spark has many for this
+        why = "it has no Arrow type, so it cannot be kept in state"
+        how = "leave it out of the select, drop it from the stream, or cast it to a type that has one"
+        return unkept_field(field.name, kind.simpleString(), why, how)

@@ -1,0 +1,106 @@
+"""What can be seen to be wrong with a query before it starts, although Spark would tell only when it runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as spark_types
+
+from watersmeet.model.errors import DuplicateNameError, OptionError, UnknownNameError, UnsupportedError, nearest
+from watersmeet.runners.spark.sinks import FileSink, Sink
+from watersmeet.runners.spark.tables import TableSink
+
+_NESTED = (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
+
+
+def check_trigger(spark: SparkSession, trigger: Mapping[str, object]) -> None:
+    """Refuse an interval that is none."""
+    interval = trigger.get("processingTime")
+    if interval is None:
+        return
+    try:
+        java = cast("Any", spark._jvm)  # noqa: SLF001
+        java.org.apache.spark.sql.streaming.Trigger.ProcessingTime(interval)
+    except Exception as error:  # py4j's own for a wrong type, Spark's for a wrong text
+        raise OptionError(
+            f"processingTime is {interval!r}", why="it is not an interval", how='write for example "1 second"'
+        ) from error
+
+
+def check_name(spark: SparkSession, name: str | None) -> None:
+    """Refuse a name that another query of the session has."""
+    if name is not None and any(query.name == name for query in spark.streams.active):
+        raise OptionError(
+            f"a query named {name} is running already",
+            why="names of a session's queries are different",
+            how="stop the other one, or choose another queryName",
+        )
+
+
+def check_columns(sink: Sink, schema: spark_types.StructType, partition_by: Sequence[str]) -> None:
+    """Refuse columns that a sink of Spark's cannot take."""
+    form = sink.format if isinstance(sink, FileSink | TableSink) else None
+    _check_partitions(schema, partition_by)
+    if form is None:
+        return
+    names = [name.lower() for name in schema.names]
+    twice = next((name for name, folded in zip(schema.names, names, strict=True) if names.count(folded) > 1), None)
+    if twice:
+        raise DuplicateNameError(
+            f"the results have two columns named {twice}",
+            why=f"a {form} file tells columns apart by their names",
+            how=f"rename one in the select, as in 'B.{twice} AS b_{twice}'",
+        )
+    for field in schema.fields:
+        _check_type(form, field)
+    written = [field for field in schema.fields if field.name not in partition_by]
+    if form == "text" and [field.dataType for field in written] != [spark_types.StringType()]:
+        raise UnsupportedError(
+            f"the text sink was given the columns {', '.join(field.name for field in written)}",
+            why="it writes one column of strings",
+            how="make one in the select, as in \"concat_ws(',', A.x, B.y) AS value\"",
+        )
+
+
+def check_place(sink: Sink, checkpoint: str) -> None:
+    """Refuse results among the state."""
+    path = sink.path.rstrip("/") if isinstance(sink, FileSink) else None
+    own = checkpoint.rstrip("/")
+    if path is not None and (path == own or path.startswith(f"{own}/")):
+        raise OptionError(
+            f"the output path {path} is inside the checkpoint",
+            why="files that are not the engine's would be taken for a part of it, or deleted",
+            how="choose a path beside checkpointLocation",
+        )
+
+
+def _check_partitions(schema: spark_types.StructType, partition_by: Sequence[str]) -> None:
+    known = {name.lower(): name for name in schema.names}
+    for name in partition_by:
+        if name.lower() not in known:
+            raise UnknownNameError(
+                f"partitionBy names {name}",
+                why="the results have no such column",
+                how=f"check the spelling ({nearest(name, schema.names)})",
+            )
+    if partition_by and len(set(map(str.lower, partition_by))) == len(known):
+        raise OptionError(
+            "partitionBy names all columns", why="the files would have none left", how="leave one of them out"
+        )
+
+
+def _check_type(form: str, field: spark_types.StructField) -> None:
+    kind = field.dataType
+    is_refused = (
+        (form in ("csv", "text") and (isinstance(kind, _NESTED) or kind.typeName() == "variant"))
+        or (isinstance(kind, spark_types.NullType) and form != "json")
+        or (form == "orc" and kind.typeName() == "variant")
+    )
+    if is_refused:
+        raise UnsupportedError(
+            f"column {field.name} has type {kind.simpleString()}",
+            why=f"the {form} sink cannot take it",
+            how=f'select plain columns, as in "{field.name}.x", or to_json({field.name}) AS {field.name}'
+            if isinstance(kind, _NESTED)
+            else f"cast it, as in CAST({field.name} AS STRING) AS {field.name}",
+        )

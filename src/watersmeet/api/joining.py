@@ -1,0 +1,150 @@
+"""Joins as Spark's users write them: by columns that both sides have, by SQL, or by Columns."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+
+from watersmeet.model.errors import QueryError, UnsupportedError
+from watersmeet.model.query import JoinNode
+from watersmeet.planning.dialect import is_name
+from watersmeet.planning.names import check_names
+from watersmeet.planning.tree import streams_of
+from watersmeet.planning.views import View, joined_view
+
+if TYPE_CHECKING:
+    from watersmeet.api.flow import Flow
+    from watersmeet.api.relation import Relation
+
+On = str | SparkColumn | Sequence[str] | Sequence[SparkColumn]
+
+_INNER = "inner"
+_OTHERS = ("cross", "outer", "full", "fullouter", "left", "leftouter", "right", "rightouter")
+_HALVES = ("semi", "leftsemi", "anti", "leftanti")
+
+
+def join_relations(flow: "Flow", given: Sequence[object], on: object, how: object) -> "Relation":
+    """An inner join, checked. After the relations, ``on`` and ``how`` may come by position."""
+    from watersmeet.api.relation import Relation  # noqa: PLC0415 -- a relation joins others
+
+    relations = [each for each in given if isinstance(each, Relation)]
+    on, how = _by_position(given[len(relations) :], on, how)
+    if stray := next((each for each in given[: len(relations)] if not isinstance(each, Relation)), None):
+        raise _not_relations(stray)
+    for relation in relations:
+        _check_joinable(flow, relation)
+    if len(relations) < 2:  # noqa: PLR2004
+        raise QueryError("a join has one relation", why="there is nothing to join it with", how="give two or more")
+    _check_how(how)
+    streams = [stream for relation in relations for stream in streams_of(relation.node)]
+    check_names(streams, case_sensitive=flow.case_sensitive)
+    views = [relation.view for relation in relations]
+    shared, condition = _condition(flow, relations, on)
+    node = JoinNode(tuple(relation.node for relation in relations), condition)
+    joined = Relation(flow, node, joined_view(views, shared))
+    joined.check(condition)
+    joined.plan()
+    return joined
+
+
+def _by_position(rest: Sequence[object], on: object, how: object) -> tuple[object, object]:
+    if not rest:
+        return on, how
+    if on is None and not _looks_like_data(rest[0]):
+        on, rest = rest[0], rest[1:]
+    if rest and how is None and isinstance(rest[0], str):
+        how, rest = rest[0], rest[1:]
+    if rest:
+        raise _not_relations(rest[0])
+    return on, how
+
+
+def _looks_like_data(given: object) -> bool:
+    return isinstance(given, DataFrame) or given is None or isinstance(given, int | float)
+
+
+def _condition(flow: "Flow", relations: Sequence["Relation"], on: object) -> tuple[list[str], str]:
+    """The names both sides share, where the join is on such, and the condition over the streams' own columns."""
+    from watersmeet.api.relation import Relation  # noqa: PLC0415 -- a relation joins others
+
+    views = [relation.view for relation in relations]
+    parts = [on] if isinstance(on, str | SparkColumn) else on
+    if not isinstance(parts, list | tuple) or not parts:
+        raise _no_condition(on)
+    if all(isinstance(part, str) for part in parts) and (isinstance(on, list | tuple) or is_name(str(on))):
+        names = [str(part) for part in parts]
+        return names, " AND ".join(_equal(views, name) for name in names)
+    row = joined_view(views)
+    both = Relation(flow, JoinNode(tuple(relation.node for relation in relations), "TRUE"), row)
+    texts = [part if isinstance(part, str) else _sql_of(part, both) for part in parts]
+    return [], " AND ".join(f"({row.rewritten(text)})" if len(texts) > 1 else row.rewritten(text) for text in texts)
+
+
+def _sql_of(part: object, both: "Relation") -> str:
+    if not isinstance(part, SparkColumn):
+        raise _no_condition(part)
+    text = both.sql_of(part)
+    if text is None:
+        raise UnsupportedError(
+            f"the join is on {part}",
+            why="a Python function cannot be looked into, and rows are found by an equality",
+            how="compute it as a column of the DataFrame before flow.stream(...), and join on that",
+        )
+    return text
+
+
+def _equal(views: Sequence[View], name: str) -> str:
+    first, *others = (view.rewritten(name if is_name(name) else f"`{name}`") for view in views)
+    return " AND ".join(f"{first} = {other}" for other in others)
+
+
+def _check_how(how: object) -> None:
+    if how is None:
+        return
+    if not isinstance(how, str):
+        raise QueryError(f"how is {how!r}", why="it names the kind of join", how="leave it out, or write 'inner'")
+    kind = how.lower().replace("_", "").replace(" ", "")
+    if kind == _INNER:
+        return
+    if kind == "cross":
+        raise UnsupportedError("how is 'cross'", why="rows are found by an equality", how="join on one with on=...")
+    if kind in _OTHERS or kind in _HALVES:
+        raise UnsupportedError(
+            f"how is {how!r}", why="this version has inner joins only", how="leave how out, or use Spark's own join"
+        )
+    raise QueryError(f"how is {how!r}", why="there is no such join", how="leave it out, or write 'inner'")
+
+
+def _check_joinable(flow: "Flow", relation: "Relation") -> None:
+    if relation.flow is not flow:
+        raise QueryError(
+            f"{relation} belongs to another flow", why="a query has one flow", how="register all streams in one Flow"
+        )
+    if relation.spark_steps.steps:
+        raise QueryError(
+            f"{relation} has a column that cannot be read as SQL before the join",
+            why="only Spark can evaluate it, and rows are joined before Spark sees them again",
+            how="compute it on the DataFrame before flow.stream(...), or join first and compute it last",
+        )
+
+
+def _not_relations(given: object) -> QueryError:
+    return QueryError(
+        f"join was given {_article(type(given).__name__)}",
+        why="it joins the relations of a flow, then takes on and how",
+        how='register a streaming DataFrame first, as flow.stream("A", df), and write a.join(b, "id")',
+    )
+
+
+def _no_condition(on: object) -> QueryError:
+    what = "the join has no condition" if on is None or on in ([], ()) else f"on is {on!r}"
+    return QueryError(
+        what,
+        why="rows are found by an equality of their columns",
+        how='write a.join(b, "id"), a.join(b, ["id", "day"]), or on="A.id = B.order" as SQL or as a Column',
+    )
+
+
+def _article(noun: str) -> str:
+    return f"an {noun}" if noun[:1].lower() in "aeiou" else f"a {noun}"

@@ -1,0 +1,67 @@
+"""Methods of Spark's DataFrames that a relation does not have: why not, and what to do instead."""
+
+from watersmeet.model.errors import UnsupportedCallError
+
+_RESULTS = """
+    collect count show take head first tail toPandas toArrow isEmpty toLocalIterator toJSON foreach foreachPartition
+"""
+_AGGREGATES = """
+    groupBy groupby agg rollup cube groupingSets distinct dropDuplicates drop_duplicates dropDuplicatesWithinWatermark
+    pivot describe summary corr cov crosstab freqItems approxQuantile stat
+"""
+_ORDERS = "orderBy sort sortWithinPartitions limit offset"
+_BEFORE = """
+    union unionAll unionByName intersect intersectAll subtract exceptAll sample sampleBy randomSplit na fillna dropna
+    replace withMetadata unpivot melt transpose observe
+"""
+_IN_A_FUNCTION = """
+    rdd mapInPandas mapInArrow pandas_api createTempView createOrReplaceTempView createGlobalTempView
+    createOrReplaceGlobalTempView registerTempTable writeTo mergeInto lateralJoin
+"""
+_LAYOUT = """
+    cache persist unpersist checkpoint localCheckpoint repartition repartitionByRange repartitionById coalesce hint
+    storageLevel
+"""
+
+# names, why not, what to do instead
+_REASONS = [
+    (
+        _RESULTS,
+        "a stream's results never end",
+        'write them, as .writeStream.format("memory").queryName("t").start(), and use spark.table("t")',
+    ),
+    (
+        _AGGREGATES,
+        "each epoch would be aggregated by itself",
+        "aggregate what the sink holds, or in a function given to writeStream.foreachBatch",
+    ),
+    (
+        _ORDERS,
+        "results come as they are found, without end",
+        "sort or cut what the sink holds, or each epoch in a function given to writeStream.foreachBatch",
+    ),
+    (_BEFORE, "it is no join, filter or projection", "do it on the DataFrame before flow.stream(...)"),
+    (
+        _IN_A_FUNCTION,
+        "only Spark's own DataFrames have it",
+        "do it in a function given to writeStream.foreachBatch, or on the DataFrame before flow.stream(...)",
+    ),
+    (_LAYOUT, "the engine lays state out itself", "leave it out; see the options sites and partitionGroups"),
+    ("write", "a stream is written while it runs", "use writeStream"),
+    ("crossJoin", "rows are found by an equality of their columns", 'write a.join(b, "id")'),
+    ("withWatermark", "this version keeps all rows joinable", "leave it out"),
+]
+REFUSED = {name: (why, how) for names, why, how in _REASONS for name in names.split()}
+
+
+def refused_call(name: str) -> UnsupportedCallError | None:
+    """The error for a method of a DataFrame's, or None where it is no such name.
+
+    >>> print(refused_call("show"))
+    [UnsupportedCallError] a relation has no show: a stream's results never end. To fix it, write them, as \
+.writeStream.format("memory").queryName("t").start(), and use spark.table("t").
+    """
+    if name not in REFUSED:
+        return None
+    why, how = REFUSED[name]
+    return UnsupportedCallError(f"a relation has no {name}", why=why, how=how)
