@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from watersmeet import errors, testing
     from watersmeet.api.flow import Flow
+    from watersmeet.api.metrics import metrics
     from watersmeet.api.query import Query
     from watersmeet.api.relation import Relation
     from watersmeet.api.writer import StreamWriter
@@ -34,12 +35,14 @@ __all__ = [
     "UnsupportedError",
     "WatersmeetError",
     "errors",
+    "metrics",
     "testing",
 ]
 
 _HOMES = {
     "Flow": "watersmeet.api.flow",
     "Query": "watersmeet.api.query",
+    "metrics": "watersmeet.api.metrics",
     "Relation": "watersmeet.api.relation",
     "StreamWriter": "watersmeet.api.writer",
     **dict.fromkeys(

@@ -53,7 +53,7 @@ def test_a_column_that_is_not_there_is_refused_with_the_nearest(flow, streams):
 
 
 def test_a_function_that_is_not_there_is_refused(flow, streams):
-    with pytest.raises(errors.QueryError, match="(?i)no_such_function"):
+    with pytest.raises(errors.QueryError, match=r"(?i)no_such_function"):
         flow.join(*streams, on="O.id = P.order").select("no_such_function(O.id)")
 
 

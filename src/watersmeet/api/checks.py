@@ -18,6 +18,10 @@ def check_trigger(spark: SparkSession, trigger: Mapping[str, object]) -> None:
     interval = trigger.get("processingTime")
     if interval is None:
         return
+    if not isinstance(interval, str):
+        raise OptionError(
+            f"processingTime is {interval!r}", why="it must be a text", how='write for example "1 second"'
+        )
     try:
         java = cast("Any", spark._jvm)  # noqa: SLF001
         java.org.apache.spark.sql.streaming.Trigger.ProcessingTime(interval)

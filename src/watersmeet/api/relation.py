@@ -1,6 +1,7 @@
 """`Relation`: a stream, or a join of streams, with filters and a projection. A sibling of Spark's DataFrame."""
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from pyspark.sql import Column as SparkColumn
@@ -21,7 +22,7 @@ from watersmeet.planning.dialect import is_repeatable_text, makes_rows
 from watersmeet.planning.rename import renamed_node, renamed_view
 from watersmeet.planning.tree import streams_of
 from watersmeet.planning.views import Output, View, item_rewritten, selected
-from watersmeet.runners.spark.projection import Call, Item, Projection, Select, Where
+from watersmeet.runners.spark.projection import Call, Item, Projection, Select, Where, aggregates
 from watersmeet.runners.spark.session import default_sites
 
 if TYPE_CHECKING:
@@ -331,14 +332,11 @@ class Relation:
     def _opened(self) -> DataFrame:
         """The columns of streams by themselves, as Spark has them in a join."""
         row = self._row()
-        views = [self._view] if self._view.name else [each for each in self._view.members if isinstance(each, View)]
-        loose = tuple(each for each in self._view.members if isinstance(each, Output) and not self._view.name)
-        frames = [self._shown(each, row).alias(each.name or "") for each in views]
-        frames += [self._shown(View(loose), row)] if loose else []
-        joined = frames[0]
-        for each in frames[1:]:
-            joined = joined.crossJoin(each)
-        return joined
+        opened = [
+            self._shown(each, row).alias(each.name) if each.name else self._shown(each, row)
+            for each in self._view.opened()
+        ]
+        return reduce(DataFrame.crossJoin, opened)
 
     def _text(self, item: Item) -> str | None:
         """An item as SQL that the planner can look into; None where only Spark can evaluate it."""
@@ -364,7 +362,8 @@ class Relation:
 
     def _and_then(self, step: Where | Select | Call) -> "Relation":
         relation = Relation(self._flow, self._node, self._view, Projection((*self._steps.steps, step)))
-        relation.frame()
+        if relation.frame()._jdf.queryExecution().analyzed().getClass().getSimpleName() == "Aggregate":  # noqa: SLF001
+            raise aggregates()
         return relation
 
     def _is(self, member: Output | View, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Columns of types that state cannot keep: they may be read by filters and keys of their stream, which Spark evaluates."""
+"""Columns of types that state cannot keep; filters and keys of their stream may read them, as Spark evaluates those."""
 
 import pyarrow as pa
 

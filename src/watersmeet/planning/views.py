@@ -76,6 +76,18 @@ class View(msgspec.Struct, frozen=True):
         """The name such that equal names are equal texts."""
         return name if self.case_sensitive else name.lower()
 
+    def opened(self) -> list["View"]:
+        """The named views in it, and its other columns by the stream they came from: as Spark has them in a join."""
+        if self.name:
+            return [self]
+        by_stream: dict[str | None, list[Output]] = {}
+        for each in self.members:
+            if isinstance(each, Output):
+                is_its_own = each.origin is not None and each.origin.field == each.name
+                by_stream.setdefault(each.origin.stream if each.origin and is_its_own else None, []).append(each)
+        loose = [View(tuple(columns), stream) for stream, columns in by_stream.items()]
+        return [*(each for each in self.members if isinstance(each, View)), *loose]
+
     def find(self, parts: Sequence[str]) -> tuple["Output | View", tuple[str, ...]]:
         """What a dotted name means, and the fields nested in it that are left of the name."""
         for search in (self._by_member, self._by_name, self._by_origin, self._by_column):
@@ -113,7 +125,7 @@ class View(msgspec.Struct, frozen=True):
         is_own = self.name is not None and self.fold(self.name) == self.fold(parts[0])
         if is_own and len(parts) == 1:
             return [(self, ())]
-        return self._by_member(parts[1:]) if is_own else []
+        return self._by_member(parts[1:]) or self._by_column(parts[1:]) if is_own else []
 
     def _by_origin(self, parts: tuple[str, ...]) -> "list[Found]":
         wanted = [self.fold(part) for part in parts[:2]]

@@ -42,6 +42,9 @@ KEYS: dict[str, tuple[pa.DataType, list[object]]] = {
             None,
         ],
     ),
+    "array": (pa.list_(pa.int64()), [[1, 2], [2, 1], [1, None], [], None]),
+    "array_of_floats": (pa.list_(pa.float64()), [[0.0, float("nan")], [-0.0, float("nan")], [1.5], None]),
+    "array_of_structs": (pa.list_(STRUCT), [[{"x": 1, "y": "a"}], [{"x": 1, "y": None}, None], [], None]),
     "struct": (STRUCT, [{"x": 1, "y": "a"}, {"x": None, "y": "a"}, {"x": None, "y": None}, None]),
 }
 
@@ -71,6 +74,9 @@ ALL = {
     "widened": "A.byte = B.long",
     "widened_floats": "A.single = B.double",
     "expressions": "lower(A.text) = lower(B.text)",
+    "null_safe": "A.text <=> B.text AND A.flag = B.flag",
+    "null_safe_widened": "A.byte <=> B.long",
+    "in": "A.int IN (B.int)",
     "nested_field": "A.struct.y = B.text",
 }
 

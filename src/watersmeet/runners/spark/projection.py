@@ -63,11 +63,7 @@ class Projection:
     def refuse_aggregates(self, empty: DataFrame) -> None:
         """Refuse steps that make a row of no rows: an aggregate would be one of each epoch by itself."""
         if (len(self.steps) > 1 or any(map(_has_columns, self.steps))) and not empty.isEmpty():
-            raise QueryError(
-                "the query aggregates",
-                why="each epoch would be aggregated by itself, and the results never be final",
-                how="aggregate what the sink holds, or in a function given to foreachBatch",
-            )
+            raise aggregates()
 
     def apply(self, rows: DataFrame) -> DataFrame:
         """The rows after all steps; a mistake is told before anything runs."""
@@ -77,6 +73,15 @@ class Projection:
         except PySparkException as error:
             raise refused(error) from error
         return rows
+
+
+def aggregates() -> QueryError:
+    """What is said of a query that aggregates."""
+    return QueryError(
+        "the query aggregates",
+        why="each epoch would be aggregated by itself, and the results never be final",
+        how="aggregate what the sink holds, or in a function given to foreachBatch",
+    )
 
 
 def _applied(step: Step, rows: DataFrame) -> DataFrame:

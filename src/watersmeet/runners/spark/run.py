@@ -3,6 +3,7 @@
 import json
 import threading
 import uuid
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,6 +33,11 @@ from watersmeet.site.result_files import ResultFormat
 from watersmeet.state.events import Event
 from watersmeet.state.inspect import state_table
 from watersmeet.state.manifest import Manifest
+
+HISTORIES: OrderedDict[str, History] = OrderedDict()
+"""The metrics of the last runs of this process, by the id of the run."""
+
+HISTORIES_MOST = 64
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,9 @@ class Run:
     _upkeep: Upkeep[DataFrame] = field(init=False)
 
     def __post_init__(self) -> None:
+        HISTORIES[str(self.query.runId)] = self.history
+        while len(HISTORIES) > HISTORIES_MOST:
+            HISTORIES.popitem(last=False)
         self._upkeep = Upkeep(self.loop, self._input_rests, self._ended)
         threading.Thread(target=self._watch, name=f"watersmeet-{self.query.id}", daemon=True).start()
         if self.start.cleans_when_idle and not self.start.ends_by_itself:

@@ -120,7 +120,8 @@ class MemorySink:
                     why=f"it keeps them in the driver, at most {MEMORY_LIMIT_ROWS}",
                     how="write to files instead, as .format('parquet').option('path', ...)",
                 )
-            table = pa.concat_tables(self._epochs.values())
+            parts = [part for part in self._epochs.values() if part.num_rows]  # Spark stops at the first empty chunk
+            table = pa.concat_tables(parts) if parts else self._epochs[epoch]
             self.session.createDataFrame(table, rows.schema).createOrReplaceTempView(self.name)
 
 

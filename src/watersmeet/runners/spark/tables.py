@@ -31,6 +31,7 @@ class Layout(NamedTuple):
 class TableSink:
     """A table of the session's catalog."""
 
+    session: SparkSession
     name: str
     format: str
     options: Mapping[str, str]
@@ -47,6 +48,7 @@ class TableSink:
         if self.format == "delta":
             writer = writer.option("txnAppId", self._query).option("txnVersion", str(epoch))
         self.layout.of(writer).saveAsTable(self.name)
+        self.session.catalog.refreshTable(self.name)  # the stream's session is another than the user's
 
 
 def table_sink(
@@ -71,4 +73,4 @@ def table_sink(
             why=f"the results have {', '.join(empty.columns)}",
             how="select the table's columns in its order, or choose another table",
         )
-    return TableSink(name, form, rest, layout)
+    return TableSink(spark, name, form, rest, layout)

@@ -41,10 +41,14 @@ def _field(field: spark_types.StructField, stream: str) -> pa.Field:
         how = f"cast it to STRING COLLATE UTF8_BINARY, or use lower({stream}.{field.name})"
         return unkept_field(field.name, kind.simpleString(), why, how)
     try:
-        if "variant" in kind.simpleString():
-            raise TypeError(kind)
+        _refuse_variants(kind)
         return pa.field(field.name, to_arrow_type(kind, timezone="UTC"))
     except Exception:  # noqa: BLE001 -- Spark has many for this
         why = "it has no Arrow type, so it cannot be kept in state"
         how = "leave it out of the select, drop it from the stream, or cast it to a type that has one"
         return unkept_field(field.name, kind.simpleString(), why, how)
+
+
+def _refuse_variants(kind: spark_types.DataType) -> None:
+    if "variant" in kind.simpleString():
+        raise TypeError(kind)

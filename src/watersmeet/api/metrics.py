@@ -1,0 +1,27 @@
+"""Our metrics for those who listen to Spark's progress events."""
+
+from typing import Any
+
+import msgspec
+
+from watersmeet.runners.spark.run import HISTORIES
+
+
+def metrics(event: object) -> dict[str, Any]:
+    """Our metrics of the epoch that a progress event of a ``StreamingQueryListener`` tells of.
+
+    They are those that ``query.lastProgress`` has under ``customMetrics``; of other queries there are none.
+
+    >>> from pyspark.sql.streaming import StreamingQueryListener
+    >>> import watersmeet as wm
+    >>> class Printer(StreamingQueryListener):
+    ...     def onQueryStarted(self, event): ...
+    ...     def onQueryProgress(self, event):
+    ...         print(event.progress.batchId, wm.metrics(event).get("results"))
+    ...
+    ...     def onQueryTerminated(self, event): ...
+    """
+    progress = getattr(event, "progress", event)
+    history = HISTORIES.get(str(getattr(progress, "runId", "")))
+    found = None if history is None else history.get(int(getattr(progress, "batchId", -1)))
+    return {} if found is None else dict(msgspec.to_builtins(found))
