@@ -136,7 +136,7 @@ def test_a_query_of_many_views_has_the_results_of_one(streams):
 def test_a_view_is_joined_again_and_the_whole_is_one_plan(spark, streams, capsys):
     a, b = streams
     more = pa.table({"m": [5, 6], "z": ["p", "q"]})
-    c = a.flow.stream("C", wm.testing.replay(spark, [more]))
+    c = a.shape.flow.stream("C", wm.testing.replay(spark, [more]))
     view = a.join(b, "id").select("id", "n", (F.col("B.m") + 0).alias("m")).where("n > 1")
     rows = view.alias("V").join(c, "m").select("V.n", "C.z")
     text = plan_of(rows, capsys)

@@ -1,18 +1,18 @@
 """`Flow`: where a query begins. Streams are registered by name, joined, filtered and projected, then written."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet.api.joining import On, join_relations
 from watersmeet.api.relation import Relation
+from watersmeet.api.shape import Shape
 from watersmeet.model.errors import DuplicateNameError, NotStreamingError, QueryError, UnsupportedError
 from watersmeet.model.query import StreamNode
 from watersmeet.planning.views import stream_view
-from watersmeet.runners.spark.columns import sql_of
 from watersmeet.runners.spark.determinism import refuse_changing_columns
 from watersmeet.runners.spark.session import check_session, is_case_sensitive
 from watersmeet.runners.spark.types import arrow_schema
@@ -75,7 +75,7 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
         schema = arrow_schema(df.schema, name)
         self._frames[name] = df
         stream = StreamNode(name, schema)
-        return Relation(self, stream, stream_view(stream, case_sensitive=self.case_sensitive))
+        return Relation(Shape(self, stream, stream_view(stream, case_sensitive=self.case_sensitive)))
 
     def join(self, *relations: Relation | On, on: On | None = None, how: str | None = None) -> Relation:
         """Join two or more relations on equalities of their columns; ``on`` and ``how`` are those of `Relation.join`.
@@ -103,10 +103,6 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
             structs = (F.lit(None).cast(self._frames[name].schema).alias(name) for name in streams)
             self._rows[key] = self.spark.range(0).select(*structs)
         return self._rows[key]
-
-    def sql_of(self, column: Column, frames: Iterable[Callable[[], DataFrame]]) -> str | None:
-        """A Column over one of some frames as SQL, if it has any."""
-        return sql_of(column, (frame() for frame in frames))
 
     def add_alias(self, stream: str, alias: str) -> None:
         """Have a stream under a further name."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 
+from watersmeet.api.shape import Shape
 from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.query import JoinNode
 from watersmeet.planning.dialect import is_name
@@ -37,15 +38,14 @@ def join_relations(flow: "Flow", given: Sequence[object], on: object, how: objec
     if len(relations) < 2:  # noqa: PLR2004
         raise QueryError("a join has one relation", why="there is nothing to join it with", how="give two or more")
     _check_how(how)
-    streams = [stream for relation in relations for stream in streams_of(relation.node)]
+    streams = [stream for relation in relations for stream in streams_of(relation.shape.node)]
     check_names(streams, case_sensitive=flow.case_sensitive)
-    views = [relation.view for relation in relations]
-    shared, condition = _condition(flow, relations, on)
-    node = JoinNode(tuple(relation.node for relation in relations), condition)
-    joined = Relation(flow, node, joined_view(views, shared))
-    joined.check(condition)
+    shapes = [relation.shape for relation in relations]
+    shared, condition = _condition(flow, shapes, on)
+    node = JoinNode(tuple(each.node for each in shapes), condition)
+    joined = Shape(flow, node, joined_view([each.view for each in shapes], shared))
     joined.plan()
-    return joined
+    return Relation(joined.checked(condition))
 
 
 def _by_position(rest: Sequence[object], on: object, how: object) -> tuple[object, object]:
@@ -64,11 +64,9 @@ def _looks_like_data(given: object) -> bool:
     return isinstance(given, DataFrame) or given is None or isinstance(given, int | float)
 
 
-def _condition(flow: "Flow", relations: Sequence["Relation"], on: object) -> tuple[list[str], str]:
+def _condition(flow: "Flow", shapes: Sequence[Shape], on: object) -> tuple[list[str], str]:
     """The names both sides share, where the join is on such, and the condition over the streams' own columns."""
-    from watersmeet.api.relation import Relation  # noqa: PLC0415 -- a relation joins others
-
-    views = [relation.view for relation in relations]
+    views = [each.view for each in shapes]
     parts = [on] if isinstance(on, str | SparkColumn) else on
     if not isinstance(parts, list | tuple) or not parts:
         raise _no_condition(on)
@@ -76,12 +74,12 @@ def _condition(flow: "Flow", relations: Sequence["Relation"], on: object) -> tup
         names = [str(part) for part in parts]
         return names, " AND ".join(_equal(views, name) for name in names)
     row = joined_view(views)
-    both = Relation(flow, JoinNode(tuple(relation.node for relation in relations), "TRUE"), row)
+    both = Shape(flow, JoinNode(tuple(each.node for each in shapes), "TRUE"), row)
     texts = [part if isinstance(part, str) else _sql_of(part, both) for part in parts]
     return [], " AND ".join(f"({row.rewritten(text)})" if len(texts) > 1 else row.rewritten(text) for text in texts)
 
 
-def _sql_of(part: object, both: "Relation") -> str:
+def _sql_of(part: object, both: Shape) -> str:
     if not isinstance(part, SparkColumn):
         raise _no_condition(part)
     text = both.sql_of(part)
@@ -117,11 +115,11 @@ def _check_how(how: object) -> None:
 
 
 def _check_joinable(flow: "Flow", relation: "Relation") -> None:
-    if relation.flow is not flow:
+    if relation.shape.flow is not flow:
         raise QueryError(
             f"{relation} belongs to another flow", why="a query has one flow", how="register all streams in one Flow"
         )
-    if relation.spark_steps.steps:
+    if not relation.shape.is_open:
         raise QueryError(
             f"{relation} has a column that cannot be read as SQL before the join",
             why="only Spark can evaluate it, and rows are joined before Spark sees them again",

@@ -1,11 +1,10 @@
 """`Relation`: a stream, or a join of streams, with filters and a projection. A sibling of Spark's DataFrame."""
 
 from collections.abc import Callable, Mapping
-from functools import reduce
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -13,20 +12,17 @@ from watersmeet.api.arguments import columns_of, item_of, items_of, name_of, nam
 from watersmeet.api.joining import On, join_relations
 from watersmeet.api.options import DEFAULT_GROUPS
 from watersmeet.api.refusals import refused_call
+from watersmeet.api.shape import Shape
 from watersmeet.model.errors import QueryError, UnknownAttributeError, UnknownNameError
 from watersmeet.model.plan import Plan, quoted
-from watersmeet.model.query import FilterNode, Node, Query
-from watersmeet.planning import plan
 from watersmeet.planning.describe import explain
 from watersmeet.planning.dialect import is_repeatable_text, makes_rows
 from watersmeet.planning.rename import renamed_node, renamed_view
-from watersmeet.planning.tree import streams_of
 from watersmeet.planning.views import Output, View, item_rewritten, selected
-from watersmeet.runners.spark.projection import Call, Item, Projection, Select, Where, aggregates
+from watersmeet.runners.spark.projection import Call, Item, Projection, Select, Step, Where
 from watersmeet.runners.spark.session import default_sites
 
 if TYPE_CHECKING:
-    from watersmeet.api.flow import Flow
     from watersmeet.api.writer import StreamWriter
 
 P = ParamSpec("P")
@@ -39,9 +35,8 @@ class Relation:
     ``"A.x"``, ``F.col("A.x")``, ``a.x`` or ``a["x"]``; the stream can be left out where only one has it.
     """
 
-    def __init__(self, flow: "Flow", node: Node, view: View, steps: Projection | None = None) -> None:
-        self._flow, self._node, self._view = flow, node, view
-        self._steps = steps or Projection()
+    def __init__(self, shape: Shape) -> None:
+        self._shape, self._flow, self._view = shape, shape.flow, shape.view
 
     def join(self, *others: "Relation | On", on: On | None = None, how: str | None = None) -> "Relation":
         """Join with other relations: an operator above this one. ``on`` and ``how`` may come by position, as in Spark.
@@ -74,12 +69,10 @@ class Relation:
         Relation(A)
         """
         item = item_of("where", condition)
-        text = self._text(item)
+        text = self._shape.text(item)
         if text is None:
             return self._and_then(Where(item))
-        filtered = Relation(self._flow, FilterNode(self._node, self._view.rewritten(text)), self._view)
-        filtered.check(self._view.rewritten(text))
-        return filtered
+        return Relation(self._shape.filtered(self._view.rewritten(text)))
 
     filter = where
 
@@ -96,12 +89,12 @@ class Relation:
         ['v', 'timestamp']
         """
         flat = items_of("select", items)
-        texts = [self._text(item) for item in flat]
+        texts = [self._shape.text(item) for item in flat]
         if any(text is None or makes_rows(text) or not is_repeatable_text(text) for text in texts):
-            is_rows = self._view.is_plain and not self._steps.steps
+            is_rows = self._view.is_plain and self._shape.is_open
             shown = [item_rewritten(self._view, each) if isinstance(each, str) and is_rows else each for each in flat]
             return self._and_then(Select(tuple(shown)))
-        return self._showing(selected(self._view, [text for text in texts if text], self._spark_name))
+        return self._showing(selected(self._view, [text for text in texts if text], self._shape.spark_name))
 
     def selectExpr(self, *expr: str | list[str]) -> "Relation":
         """Project to SQL expressions.
@@ -122,7 +115,7 @@ class Relation:
         ['timestamp', 'value', 'half']
         """
         name, item = name_of("withColumn", colName), item_of("withColumn", col)
-        text = self._text(item)
+        text = self._shape.text(item)
         if text is None or not is_repeatable_text(text):
             return self._and_then(Call("withColumn", (name, F.expr(item) if isinstance(item, str) else item)))
         new = Output(name, self._view.rewritten(text))
@@ -146,7 +139,7 @@ class Relation:
         ['timestamp', 'id']
         """
         old, name = name_of("withColumnRenamed", existing), name_of("withColumnRenamed", new)
-        if self._steps.steps:
+        if not self._shape.is_open:
             return self._and_then(Call("withColumnRenamed", (old, name)))
         return self._showing(tuple(each.called(name) if self._is(each, old) else each for each in self._view.members))
 
@@ -166,9 +159,9 @@ class Relation:
         ['value']
         """
         given = items_of("drop", cols)
-        if self._steps.steps:
+        if not self._shape.is_open:
             return self._and_then(Call("drop", tuple(given)))
-        texts = [each if isinstance(each, str) else self._text(each) or "" for each in given]
+        texts = [each if isinstance(each, str) else self._shape.text(each) or "" for each in given]
         left = [each for each in self._view.members if not any(self._names(text, each) for text in texts)]
         if not left:
             raise QueryError("drop leaves no columns", why="a row needs at least one", how="keep one of them")
@@ -184,16 +177,15 @@ class Relation:
         >>> rates.join(rates.alias("B"), "A.value = B.value")
         Relation(A, B)
         """
-        name = name_of("alias", alias)
-        streams = streams_of(self._node)
+        name, streams = name_of("alias", alias), self._shape.streams
         if name == self._view.name:
             return self
-        if len(streams) > 1 or self._steps.steps:
+        if len(streams) > 1 or not self._shape.is_open:
             self._flow.check_name(name, taken=())
-            return Relation(self._flow, self._node, self._view.called(name), self._steps)
-        self._flow.add_alias(streams[0].name, name)
-        node = renamed_node(self._node, streams[0].name, name)
-        return Relation(self._flow, node, renamed_view(self._view, streams[0].name, name))
+            return Relation(replace(self._shape, view=self._view.called(name)))
+        self._flow.add_alias(streams[0], name)
+        node = renamed_node(self._shape.node, streams[0], name)
+        return Relation(Shape(self._flow, node, renamed_view(self._view, streams[0], name)))
 
     def transform(
         self, func: "Callable[Concatenate[Relation, P], Relation]", *args: P.args, **kwargs: P.kwargs
@@ -216,17 +208,19 @@ class Relation:
         >>> wm.Flow(spark).stream("A", spark.readStream.format("rate").load()).schema.simpleString()
         'struct<timestamp:timestamp,value:bigint>'
         """
-        return self.frame().schema
+        return self._shape.frame().schema
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns a sink gets."""
-        return list(self.frame().columns) if self._steps.steps else [each.name for each in self._view.outputs]
+        return (
+            list(self._shape.frame().columns) if not self._shape.is_open else [each.name for each in self._view.outputs]
+        )
 
     @property
     def dtypes(self) -> list[tuple[str, str]]:
         """The names of the columns and their types."""
-        return list(self.frame().dtypes)
+        return list(self._shape.frame().dtypes)
 
     @property
     def isStreaming(self) -> bool:
@@ -240,7 +234,7 @@ class Relation:
 
     def printSchema(self, level: int | None = None) -> None:
         """Print the columns and types as a tree."""
-        self.frame().printSchema(level)
+        self._shape.frame().printSchema(level)
 
     def explain(self, extended: object = None, mode: object = None) -> None:
         """Print the plan: operators, keys, what state keeps. The arguments are Spark's, and change nothing.
@@ -274,97 +268,25 @@ class Relation:
 
         return StreamWriter(self._flow, self)
 
-    # --- for the rest of the API ------------------------------------------------------------------------------------
-
     @property
-    def flow(self) -> "Flow":
-        """The flow it belongs to."""
-        return self._flow
-
-    @property
-    def node(self) -> Node:
-        """The joins and filters, over the streams' own columns."""
-        return self._node
-
-    @property
-    def view(self) -> View:
-        """The columns, as far as the planner knows them."""
-        return self._view
-
-    @property
-    def spark_steps(self) -> Projection:
-        """What only Spark can do, on the results."""
-        return self._steps
+    def shape(self) -> Shape:
+        """What it is made of."""
+        return self._shape
 
     @property
     def projection(self) -> Projection:
         """All that Spark does to the joined rows."""
-        names = [stream.name for stream in streams_of(self._node)]
-        if self._view.is_plain and [each.name for each in self._view.members] == names:
-            return self._steps
-        items = tuple(f"{each.sql} AS {quoted(each.name)}" for each in self._view.outputs)
-        return Projection((Select(items), *self._steps.steps))
+        return self._shape.projection
 
     def plan(self) -> Plan:
         """The operators that will produce the rows."""
-        needed = tuple(each.sql for each in self._view.outputs)
-        return plan(Query(self._node, needed, self._flow.case_sensitive), self._flow.type_of)
-
-    def frame(self) -> DataFrame:
-        """A DataFrame without rows that has the relation's columns."""
-        return self._steps.apply(self._shown(self._view, self._row()))
-
-    def check(self, condition: str) -> None:
-        """Have Spark check a condition over the streams' own columns."""
-        Projection((Where(condition),)).apply(self._row())
-
-    def sql_of(self, column: SparkColumn) -> str | None:
-        """A Column over this relation as SQL, if it has any."""
-        return self._flow.sql_of(column, (self.frame, self._opened))
-
-    def _row(self) -> DataFrame:
-        return self._flow.row_frame([stream.name for stream in streams_of(self._node)])
-
-    def _shown(self, view: View, row: DataFrame) -> DataFrame:
-        items = tuple(f"{each.sql} AS {quoted(each.name)}" for each in view.outputs)
-        return Projection((Select(items),)).apply(row)
-
-    def _opened(self) -> DataFrame:
-        """The columns of streams by themselves, as Spark has them in a join."""
-        row = self._row()
-        opened = [
-            self._shown(each, row).alias(each.name) if each.name else self._shown(each, row)
-            for each in self._view.opened()
-        ]
-        return reduce(DataFrame.crossJoin, opened)
-
-    def _text(self, item: Item) -> str | None:
-        """An item as SQL that the planner can look into; None where only Spark can evaluate it."""
-        if self._steps.steps:
-            return None
-        return item if isinstance(item, str) else self.sql_of(item)
-
-    def _spark_name(self, sql: str) -> str:
-        return str(Projection((Select((sql,)),)).apply(self._row()).columns[0])
+        return self._shape.plan()
 
     def _showing(self, members: tuple[Output | View, ...]) -> "Relation":
-        """The relation with other columns; Spark says whether they make sense."""
-        is_named = self._view.name is not None
-        view = View(
-            members,
-            name=self._view.name if is_named else None,
-            shared=self._view.shared,
-            case_sensitive=self._view.case_sensitive,
-        )
-        shown = Relation(self._flow, self._node, view)
-        shown.frame()
-        return shown
+        return Relation(self._shape.showing(members))
 
-    def _and_then(self, step: Where | Select | Call) -> "Relation":
-        relation = Relation(self._flow, self._node, self._view, Projection((*self._steps.steps, step)))
-        if relation.frame()._jdf.queryExecution().analyzed().getClass().getSimpleName() == "Aggregate":  # noqa: SLF001
-            raise aggregates()
-        return relation
+    def _and_then(self, step: Step) -> "Relation":
+        return Relation(self._shape.and_then(step))
 
     def _is(self, member: Output | View, name: str) -> bool:
         return self._view.fold(member.name or "") == self._view.fold(name)
@@ -385,7 +307,7 @@ class Relation:
         if isinstance(item, int) and not isinstance(item, bool):
             item = self.columns[item] if -len(self.columns) <= item < len(self.columns) else f"#{item}"
         name = name_of("[]", item)
-        if not self._steps.steps:
+        if self._shape.is_open:
             self._view.find([name])
         return F.col(f"{quoted(self._view.name)}.{quoted(name)}" if self._view.name else quoted(name))
 
@@ -401,4 +323,4 @@ class Relation:
         return column
 
     def __repr__(self) -> str:
-        return f"Relation({', '.join(stream.name for stream in streams_of(self._node))})"
+        return f"Relation({', '.join(self._shape.streams)})"
