@@ -197,3 +197,25 @@ def test_large_merges_are_shared_by_the_sites():
     decided = LocalWay(last=Load(10, 10, 1))
     assert decided.suits([Level(merges=(small,))])
     assert not decided.suits([Level(merges=(large,))])
+
+
+def test_input_that_is_known_to_be_much_larger_goes_the_long_way_at_once():
+    decided = LocalWay(last=Load(2_000, 2_000, 20), last_bytes=10_000)
+    assert decided.suits([Level()], 12_000)
+    assert not decided.suits([Level()], 10_000 * 500)
+    assert decided.suits([Level()], None), "a source that does not tell"
+
+
+@pytest.mark.spark
+def test_the_size_of_files_is_known_before_they_are_read(spark):
+    sizes = []
+    frame = wm.testing.replay(spark, [STREAMS["A"][0], pa.concat_tables(STREAMS["A"] * 30)])
+    writer = frame.writeStream.foreachBatch(lambda rows, _: sizes.append(one_task.input_bytes(rows)))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert sizes[1] > sizes[0] > 0
+    rates = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
+    query = rates.writeStream.foreachBatch(lambda rows, _: sizes.append(one_task.input_bytes(rows))).start()
+    while len(sizes) < 3:
+        query.awaitTermination(1)
+    query.stop()
+    assert sizes[2] is None

@@ -9,8 +9,9 @@ What is lost is parallelism: rows come out of Spark, and results go back, on one
 in each other's way. So the more cores there are, the smaller an epoch has to be. Which way is quicker is estimated
 (`Load`), and the estimates are corrected by what epochs really took (`Pace`).
 
-An epoch is expected to be like the one before. If it is not, and more rows come than are worth it, the task gives up
-before it has yielded anything, and the step is taken the long way. Nothing is known of a run's first epoch: it tries
+An epoch is expected to be like the one before, or as much larger as its input is; of files, Spark knows that
+beforehand. If it is not, and more rows come than are worth it, the task gives up before it has yielded anything, and
+the step is taken the long way. Nothing is known of a run's first epoch: it tries
 the local way where results are written by the tasks, which can be given up without a trace.
 """
 
@@ -51,6 +52,9 @@ BURST_MOST = 1 << 10
 
 TOLERATED = 1.2
 """The local way is given up where it is expected to take longer than this times the long way."""
+
+UNKNOWN_BYTES = 1 << 60
+"""What Spark says of a source that does not tell its size is more."""
 
 FORGOTTEN = 0.01
 """How much of what is known of a way is forgotten with each epoch that takes the other."""
@@ -144,24 +148,30 @@ class LocalWay:
 
     allowed: bool = True
     last: Load | None = None
+    last_bytes: int | None = None
     pace: Pace = field(default_factory=Pace)
 
-    def suits(self, levels: Sequence[LevelSpec]) -> bool:
-        """Whether an epoch can take it, and should."""
+    def suits(self, levels: Sequence[LevelSpec], size_bytes: int | None = None) -> bool:
+        """Whether an epoch can take it, and should; ``size_bytes`` is the size of its input, where Spark knows it."""
         if not self.allowed or not all(spec.packed for spec in levels[1:]):
             return False
         if self.last is None:
             return levels[-1].files is not None
-        is_quicker = self.pace.prefers_local(self.last, len(levels[0].sites), len(levels))
+        load = self.last
+        if size_bytes and self.last_bytes and size_bytes > self.last_bytes:
+            load = load.times(size_bytes / self.last_bytes)
+        is_quicker = self.pace.prefers_local(load, len(levels[0].sites), len(levels))
         return is_quicker and _merged_bytes(levels) <= MERGED_BYTES_MAX
 
     def suits_cleanup(self, levels: Sequence[LevelSpec]) -> bool:
         """Whether a step of cleanup should take it: it is all work, and few rows; nor is another process woken."""
         return self.allowed and all(spec.packed for spec in levels[1:]) and len(levels[0].sites) <= THREADS
 
-    def learn(self, way: Way, load: Load, took_ms: float, levels: Sequence[LevelSpec]) -> None:
+    def learn(
+        self, way: Way, load: Load, took_ms: float, levels: Sequence[LevelSpec], size_bytes: int | None = None
+    ) -> None:
         """An epoch is done: the next one is likely to be like it."""
-        self.last = load
+        self.last, self.last_bytes = load, size_bytes
         self.pace.learn(way, load, took_ms, len(levels[0].sites), len(levels))
 
     def run(self, delta: DataFrame, levels: Sequence[LevelSpec], report: Report) -> DataFrame:
@@ -201,6 +211,14 @@ def one_task(
             report.add(name)
 
     return task
+
+
+def input_bytes(batch: DataFrame | None) -> int | None:
+    """The size of a batch's input, if its sources tell it before it is read."""
+    if batch is None:
+        return None
+    size = int(batch._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())  # noqa: SLF001
+    return size if size < UNKNOWN_BYTES else None
 
 
 def _merged_bytes(levels: Sequence[LevelSpec]) -> int:

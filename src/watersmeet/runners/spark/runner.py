@@ -20,7 +20,7 @@ from watersmeet.driver.ports import Done, Step
 from watersmeet.runners.spark.batch_limit import BatchLimit
 from watersmeet.runners.spark.exchange import Exchange, exchange_of
 from watersmeet.runners.spark.levels import FirstDelta, finish, next_delta, run_level
-from watersmeet.runners.spark.one_task import TOO_MANY, Load, LocalWay, Way
+from watersmeet.runners.spark.one_task import TOO_MANY, Load, LocalWay, Way, input_bytes
 from watersmeet.runners.spark.projection import Projection
 from watersmeet.runners.spark.reports import Reports
 from watersmeet.runners.spark.session import clone_session, prepare_stream_session
@@ -87,7 +87,8 @@ class SparkRunner:
             effects = self._effects()
         if step.batch is not None and effects:
             load = Load.of(effects, writes_files=self.files is not None)
-            self.local.learn(job.way, load, (time.monotonic() - started) * 1000, step.levels)
+            took_ms = (time.monotonic() - started) * 1000
+            self.local.learn(job.way, load, took_ms, step.levels, job.input_bytes)
         return replace(self._done(step, effects, written), results=results)
 
     def _done(self, step: Step[DataFrame], effects: list[Effects], written: Written | None) -> Done:
@@ -173,8 +174,11 @@ class Job:
     def _local_way(self) -> DataFrame | None:
         """One task for everything, or None where that cannot be or is not worth it."""
         runner, levels, exchange = self.runner, self.step.levels, self.ready.exchange
-        suits = runner.local.suits if self.step.batch is not None else runner.local.suits_cleanup
-        if not exchange.leads or not suits(levels):
+        if self.step.batch is None:
+            suits = runner.local.suits_cleanup(levels)
+        else:
+            suits = runner.local.suits(levels, self.input_bytes)
+        if not exchange.leads or not suits:
             return None
         self._adjust_batches(may_lift=runner.local.last is not None and self.step.batch is not None)
         delta = self._first_delta()
@@ -203,6 +207,11 @@ class Job:
 
     def _adjust_batches(self, *, may_lift: bool) -> None:
         self.ready.batch_limit.adjust(self.step.manifest, may_lift=may_lift)
+
+    @cached_property
+    def input_bytes(self) -> int | None:
+        """The size of the batch, where it can be told and matters."""
+        return input_bytes(self.step.batch) if self.ready.exchange.leads else None
 
     @cached_property
     def _routing(self) -> dict[str, tuple[int, ...]]:
