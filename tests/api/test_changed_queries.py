@@ -60,7 +60,12 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("name", ALLOWED)
+QUICK = ("fewer columns", "a stricter condition", "a condition of both")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ALLOWED]
+)
 def test_a_query_that_asks_for_less_goes_on(runs, name):
     make, wanted = ALLOWED[name]
     assert runs.run(before) == [(1, "x", 5), (2, "y", 6)]

@@ -88,7 +88,9 @@ def wait_for(is_there, patience_s=60):
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("form", ["orc", "json", "csv", "text"])
+@pytest.mark.parametrize(
+    "form", ["orc", "text", *(pytest.param(form, marks=pytest.mark.slow) for form in ("json", "csv"))]
+)
 def test_files_of_every_format_are_sinks(spark, tmp_path, form):
     flow = wm.Flow(spark)
     a = flow.stream("A", wm.testing.replay(spark, [pa.table({"id": [1, 2]}), pa.table({"id": [3]})]))

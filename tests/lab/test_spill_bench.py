@@ -180,6 +180,7 @@ def test_imagined_futures_are_of_the_phase_and_differ_from_each_other():
     assert [setting.phase_at(epoch, TINY) for epoch in (0, 3, 4, 8, 11)] == [0, 0, 1, 2, 2]
 
 
+@pytest.mark.slow
 def test_who_knows_the_present_is_between_chance_and_the_clairvoyant():
     size = Size(epochs=14, rows=200, tuple_range=1500, groups=20)
     names = ("random", "informed", "clairvoyant")

@@ -52,6 +52,7 @@ def test_many_random_queries_equal_a_batch_join(
     check(spark, case, sites, groups, shortcut=shortcut)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_never_joins_new_rows_with_new_rows_is_caught(spark: SparkSession) -> None:
     caught = []
 

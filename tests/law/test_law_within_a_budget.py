@@ -63,6 +63,7 @@ def test_many_random_queries_within_any_budget_equal_a_batch_join(spark, case: C
     check(spark, case, options, shortcut=shortcut)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_forgets_pairs_is_caught_within_a_budget_too(spark: SparkSession) -> None:
     caught = []
 

@@ -107,7 +107,7 @@ def test_epochs_without_rows_take_it_too(spark):
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "kind", ["memory", pytest.param("function", marks=pytest.mark.slow), pytest.param("csv", marks=pytest.mark.slow)]
+    "kind", ["function", pytest.param("memory", marks=pytest.mark.slow), pytest.param("csv", marks=pytest.mark.slow)]
 )
 def test_a_burst_is_given_up_before_a_sink_has_got_anything_and_goes_the_long_way(spark, tmp_path, monkeypatch, kind):
     ways: list[str] = []

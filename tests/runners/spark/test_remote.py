@@ -71,6 +71,7 @@ def test_the_place_of_copies_is_an_option(spark, tmp_path, monkeypatch):
     assert storage.local("runs/x.arrow").is_relative_to(tmp_path)
 
 
+@pytest.mark.slow
 def test_copies_on_a_host_are_bounded_by_what_is_live_however_many_epochs_have_spilled(spark, tmp_path):
     rng, epochs, rows = np.random.default_rng(3), 8, 200
     remote = FsspecStorage(f"file://{tmp_path}/ck/state", cache=str(tmp_path / "copies"))

@@ -132,6 +132,7 @@ def test_a_group_whose_results_are_complete_is_live_again_where_there_is_room(fi
     query.stop()
 
 
+@pytest.mark.slow
 def test_a_stopped_query_goes_on_with_what_it_had_spilled(files):
     query = files.paused(3)
     query.stop()
@@ -147,6 +148,7 @@ def test_a_stopped_query_goes_on_with_what_it_had_spilled(files):
     assert files.difference() is None
 
 
+@pytest.mark.slow
 def test_a_checkpoint_with_spilled_groups_can_go_on_without_a_budget(files):
     query = files.paused(3)
     query.stop()
