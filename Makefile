@@ -23,7 +23,7 @@ demo: setup ## Run the demonstration
 
 # Two processes, each with a session of its own; sessions are short, so Java need not compile for long runs.
 test: setup ## Run the tests, all but the slow ones
-	@$(JAVA) SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" EXAMPLES_MOST=60 \
+	@$(JAVA) SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" EXAMPLES_MOST=40 \
 	    .venv/bin/python -m pytest -m "not slow" --numprocesses 2 --dist worksteal
 
 test-all: setup ## Run all tests

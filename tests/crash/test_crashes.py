@@ -71,6 +71,7 @@ def kill_worker_at(spark: SparkSession, folder: Path, patch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize(("point", "epoch"), QUICK_WORKER)
+@pytest.mark.slow
 def test_a_killed_worker_loses_and_repeats_nothing(spark, tmp_path, monkeypatch, point, epoch):
     kill_worker_at(spark, tmp_path, monkeypatch, point, epoch)
 

@@ -38,6 +38,7 @@ def test_random_queries_equal_a_batch_join(spark: SparkSession, case: Case, site
 
 @given(case=skewed_cases())
 @settings(LAW, max_examples=1)
+@pytest.mark.slow
 def test_skewed_keys_and_duplicates_equal_a_batch_join(spark: SparkSession, case: Case) -> None:
     check(spark, case, 2, 300)
 

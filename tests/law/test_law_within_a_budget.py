@@ -43,6 +43,7 @@ def test_random_queries_within_any_budget_equal_a_batch_join(
 
 @given(case=skewed_cases())
 @settings(LAW, max_examples=1)
+@pytest.mark.slow
 def test_skewed_keys_within_a_budget_equal_a_batch_join(spark: SparkSession, case: Case) -> None:
     check(spark, case, {"memoryBudget": "4k", "sites": 2})
 

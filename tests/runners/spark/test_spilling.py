@@ -122,6 +122,7 @@ def test_missing_results_come_by_themselves_when_input_pauses(files):
     query.stop()
 
 
+@pytest.mark.slow
 def test_a_group_whose_results_are_complete_is_live_again_where_there_is_room(files):
     query = files.paused(4)
     query.stop()
