@@ -52,7 +52,14 @@ class Notes:
 
 
 def test_rows_are_given_one_by_one_to_an_object(rows, tmp_path):
-    query = rows.writeStream.foreach(Notes(tmp_path)).outputMode("update").trigger(availableNow=True).start()
+    query = (
+        rows.writeStream.foreach(Notes(tmp_path))
+        .partitionBy()
+        .partitionBy([])
+        .outputMode("update")
+        .trigger(availableNow=True)
+        .start()
+    )
     assert query.awaitTermination(120)
     lines = sorted(line for file in tmp_path.iterdir() for line in file.read_text().splitlines())
     assert [line for line in lines if "closed" not in line] == ["1,10", "2,20"]

@@ -107,12 +107,12 @@ class StreamWriter:
 
     def partitionBy(self, *cols: str | list[str]) -> Self:
         """Lay files out in folders by some columns."""
-        self._partition_by = tuple(names_of("partitionBy", cols))
+        self._partition_by = tuple(names_of("partitionBy", cols)) if any(cols) else ()
         return self
 
     def clusterBy(self, *cols: str | list[str]) -> Self:
         """Have a table clustered by some columns, where its format can do that."""
-        self._cluster_by = tuple(names_of("clusterBy", cols))
+        self._cluster_by = tuple(names_of("clusterBy", cols)) if any(cols) else ()
         return self
 
     def queryName(self, queryName: str) -> Self:
