@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from watersmeet.model.errors import OptionError
 from watersmeet.model.ids import EpochId
@@ -140,7 +140,13 @@ class FormatSink:
 
     def write(self, rows: DataFrame, epoch: EpochId) -> None:
         """Append the epoch."""
-        writer = rows.write.format(self.format).mode("append").options(**self.options)
-        if self.format == "delta":
-            writer = writer.option("txnAppId", self._query).option("txnVersion", str(epoch))
+        writer = appending(rows, self.format, self.options, self._query, epoch)
         (writer.partitionBy(*self.partition_by) if self.partition_by else writer).save()
+
+
+def appending(rows: DataFrame, form: str, options: Mapping[str, str], query_id: str, epoch: EpochId) -> DataFrameWriter:
+    """A writer that appends an epoch; Delta is told its id, and applies it once."""
+    writer = rows.write.format(form).mode("append").options(**options)
+    if form == "delta":
+        writer = writer.option("txnAppId", query_id).option("txnVersion", str(epoch))
+    return writer

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from watersmeet.model.errors import OptionError
 from watersmeet.model.ids import EpochId
+from watersmeet.runners.spark.sinks import appending
 
 
 class Layout(NamedTuple):
@@ -44,9 +45,7 @@ class TableSink:
 
     def write(self, rows: DataFrame, epoch: EpochId) -> None:
         """Append the epoch."""
-        writer = rows.write.format(self.format).mode("append").options(**self.options)
-        if self.format == "delta":
-            writer = writer.option("txnAppId", self._query).option("txnVersion", str(epoch))
+        writer = appending(rows, self.format, self.options, self._query, epoch)
         self.layout.of(writer).saveAsTable(self.name)
         self.session.catalog.refreshTable(self.name)  # the stream's session is another than the user's
 
