@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from watersmeet.model.query import JoinNode, Node, Query, StreamNode
+from watersmeet.model.query import FilterNode, JoinNode, Node, Query, StreamNode
+from watersmeet.planning.tree import streams_of
 
 KEY_TYPES = (pa.int64(), pa.int32(), pa.string(), pa.float64(), pa.bool_())
 NAMES = "ABCDEF"
@@ -109,3 +110,50 @@ def _skewed(rng: np.random.Generator, name: str) -> pa.Table:
     keys = np.where(rng.random(rows) < 0.35, 7, rng.integers(0, 60, rows))
     texts = pa.array([f"t{value % 20}" for value in keys], mask=rng.random(rows) < 0.1)
     return pa.table({"k": pa.array(keys, mask=rng.random(rows) < 0.1), "t": texts})
+
+
+@dataclass(frozen=True)
+class TimedCase(Case):
+    """A case whose streams have event times, windows and watermarks."""
+
+    @property
+    def nodes(self) -> dict[str, StreamNode]:
+        return {node.name: node for node in streams_of(self.query.node)}
+
+
+@st.composite
+def timed_cases(draw: st.DrawFn, most_streams: int = 4, most_epochs: int = 5, most_rows: int = 5) -> TimedCase:
+    """Times are few microseconds, so that they meet the edges of windows; most rows are in order, some are late."""
+    names = NAMES[: draw(st.integers(2, most_streams))]
+    kind = draw(st.sampled_from([pa.int64(), pa.string()]))
+    zone = draw(st.sampled_from([None, "UTC"]))
+    nodes, schemas = [], {}
+    for name in names:
+        has_time = draw(st.integers(0, 5)) > 0
+        fields = [("k0", kind), ("id", pa.int64()), *([("ts", pa.timestamp("us", zone))] if has_time else [])]
+        schemas[name] = pa.schema(fields)
+        window = draw(st.sampled_from([None, 1, 2, 5, 10, 30])) if has_time else None
+        delay = draw(st.sampled_from([None, 0, 2, 5])) if has_time else None
+        nodes.append(StreamNode(name, schemas[name], "ts" if has_time else None, window, delay))
+    node, conditions = draw(_trees(nodes, ["k0"]))
+    if draw(st.booleans()):
+        node, conditions = FilterNode(node, f"{names[0]}.id % 3 <> 1"), (*conditions, f"{names[0]}.id % 3 <> 1")
+    ids = iter(range(10**6))
+    start = draw(st.sampled_from([0, -20, 10**15]))
+    epochs = tuple(
+        {name: draw(_timed_tables(schemas[name], most_rows, ids, start + 6 * epoch)) for name in names}
+        for epoch in range(draw(st.integers(1, most_epochs)))
+    )
+    return TimedCase(Query(node), conditions, epochs)
+
+
+@st.composite
+def _timed_tables(draw: st.DrawFn, schema: pa.Schema, most_rows: int, ids: object, now: int) -> pa.Table:
+    rows = draw(st.integers(0, most_rows))
+    columns = {"k0": draw(st.lists(_values(schema.field("k0").type), min_size=rows, max_size=rows))}
+    columns["id"] = [next(ids) for _ in range(rows)]
+    if "ts" in schema.names:
+        moments = st.one_of(st.integers(now, now + 8), st.integers(now - 25, now + 8), st.none())
+        columns["ts"] = pa.array(draw(st.lists(moments, min_size=rows, max_size=rows)), pa.int64())
+        columns["ts"] = columns["ts"].cast(schema.field("ts").type)
+    return pa.table(columns, schema=schema)

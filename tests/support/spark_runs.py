@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -9,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 import watersmeet as wm
 from tests.support.draws import Case
 from tests.support.oracle import multiset
-from watersmeet.model.query import JoinNode, Node, StreamNode
+from watersmeet.model.query import FilterNode, JoinNode, Node, StreamNode
 
 PATIENCE_S = 240
 
@@ -36,9 +37,17 @@ def flat(rows: pa.Table) -> pa.Table:
 def relation(flow: wm.Flow, frames: Mapping[str, DataFrame], node: Node) -> wm.Relation:
     """A drawn query, in the words of the API."""
     if isinstance(node, StreamNode):
-        return flow.stream(node.name, frames[node.name])
+        return flow.stream(node.name, frames[node.name], **times_of(node))
+    if isinstance(node, FilterNode):
+        return relation(flow, frames, node.input).where(node.condition)
     assert isinstance(node, JoinNode)
     return flow.join(*(relation(flow, frames, each) for each in node.inputs), on=node.on)
+
+
+def times_of(node: StreamNode) -> dict[str, object]:
+    lengths = {"window": node.window_us, "watermark": node.delay_us}
+    times = {name: timedelta(microseconds=length) for name, length in lengths.items() if length is not None}
+    return {} if node.time is None else {"time": node.time, **times}
 
 
 def run_case(spark: SparkSession, case: Case, **options: object) -> Counter[str]:

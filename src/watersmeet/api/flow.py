@@ -1,7 +1,9 @@
 """`Flow`: where a query begins. Streams are registered by name, joined, filtered and projected, then written."""
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -10,8 +12,11 @@ from pyspark.sql import functions as F
 from watersmeet.api.joining import On, join_relations
 from watersmeet.api.relation import Relation
 from watersmeet.api.shape import Shape
-from watersmeet.model.errors import DuplicateNameError, NotStreamingError, QueryError, UnsupportedError
+from watersmeet.model.errors import DuplicateNameError, NotStreamingError, QueryError
 from watersmeet.model.query import StreamNode
+from watersmeet.planning.durations import duration_us
+from watersmeet.planning.lives import time_column
+from watersmeet.planning.names import Scope
 from watersmeet.planning.views import stream_view
 from watersmeet.runners.spark.determinism import refuse_changing_columns
 from watersmeet.runners.spark.session import check_session, is_case_sensitive
@@ -53,8 +58,36 @@ class Flow:
         """Whether the session tells names apart by case."""
         return is_case_sensitive(self.spark)
 
-    def stream(self, name: str, df: DataFrame, *, time: str | None = None, window: str | None = None) -> Relation:
+    def stream(
+        self,
+        name: str,
+        df: DataFrame,
+        *,
+        time: str | None = None,
+        window: str | timedelta | None = None,
+        watermark: str | timedelta | None = None,
+    ) -> Relation:
         """Register a streaming DataFrame from any source under a name.
+
+        ``time`` is the column of its event times. A row then lives for the ``window`` that follows its time, or for
+        ever without one, and rows are joined only if all their lives overlap. With a ``watermark``, a row may be that
+        much earlier than the latest one of the epochs before; what is later still is rejected, and state that nothing
+        can be joined with any more is dropped.
+
+        >>> from datetime import datetime
+        >>> import watersmeet as wm
+        >>> clicks = wm.testing.replay(spark, [pa.table({"ad": [1], "at": [datetime(2026, 1, 1, 12, 5)]})])
+        >>> times = [datetime(2026, 1, 1, hour) for hour in (11, 12)]
+        >>> views = wm.testing.replay(spark, [pa.table({"ad": [1, 1], "at": times})])
+        >>> flow = wm.Flow(spark)
+        >>> c = flow.stream("C", clicks, time="at", window="1 minute", watermark="1 minute")
+        >>> v = flow.stream("V", views, time="at", window="10 minutes", watermark="1 minute")
+        >>> query = (c.join(v, on="C.ad = V.ad").select("hour(V.at) AS seen")
+        ...     .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start())
+        >>> query.awaitTermination(60)
+        True
+        >>> [tuple(row) for row in spark.table("seen").collect()]
+        [(12,)]
 
         >>> import watersmeet as wm
         >>> flow = wm.Flow(spark)
@@ -65,16 +98,17 @@ class Flow:
         watersmeet.model.errors.NotStreamingError: [NotStreamingError] the DataFrame of stream B is not a stream: \
 it has all its rows already. To fix it, make it with spark.readStream, or join it with Spark's own join.
         """
-        if time is not None or window is not None:
-            raise UnsupportedError(
-                f"stream {name} has a window",
-                why="this version joins streams without windows only",
-                how="leave time and window out; all rows then stay joinable",
-            )
         self._check(name, df)
         schema = arrow_schema(df.schema, name)
+        window_us = None if window is None else duration_us(f"window of stream {name}", window, may_be_zero=False)
+        delay_us = (
+            None if watermark is None else duration_us(f"watermark of stream {name}", watermark, may_be_zero=True)
+        )
+        stream = StreamNode(name, schema, time, window_us, delay_us)
+        time_column(stream, Scope([stream], case_sensitive=self.case_sensitive))
+        if window is not None and watermark is None:
+            warnings.warn(_endless(name), stacklevel=2)
         self._frames[name] = df
-        stream = StreamNode(name, schema)
         return Relation(Shape(self, stream, stream_view(stream, case_sensitive=self.case_sensitive)))
 
     def join(self, *relations: Relation | On, on: On | None = None, how: str | None = None) -> Relation:
@@ -140,3 +174,19 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
                 how="make it with spark.readStream, or join it with Spark's own join",
             )
         refuse_changing_columns(name, df)
+
+
+def _lengths(
+    name: str, window: str | timedelta | None, watermark: str | timedelta | None
+) -> tuple[int | None, int | None]:
+    """How long rows live and how late they may be, in microseconds."""
+    lives = None if window is None else duration_us(f"the window of stream {name}", window, may_be_zero=False)
+    late = None if watermark is None else duration_us(f"the watermark of stream {name}", watermark, may_be_zero=True)
+    return lives, late
+
+
+def _endless(name: str) -> str:
+    return (
+        f"stream {name} has a window and no watermark: the window decides which rows are joined, but nothing is late "
+        f"and nothing expires, so state grows for ever. Add watermark='30 seconds', or as much as rows may be late."
+    )

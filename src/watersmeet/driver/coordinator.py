@@ -1,8 +1,8 @@
 """The coordinator: observations in, changes out. All that adapts a query while it runs is decided here.
 
-Policies suggest, inner ones first (CAPE's intervals, from the operator to the distribution): merges, spills, cleanup,
-sites. The coordinator asks those that a moment concerns, in that order, and takes what they suggest, best first, unless
-it touches a group that
+Policies suggest, inner ones first (CAPE's intervals, from the operator to the distribution): merges, what has ended,
+spills, cleanup, sites. The coordinator asks those that a moment concerns, in that order, and takes what they suggest,
+best first, unless it touches a group that
 
 - is being cleaned by the step at hand, or
 - was touched by a suggestion taken before.
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from watersmeet.adapt.cleaning.policy import CleanPolicy, RevivePolicy
+from watersmeet.adapt.expiring.policy import ExpirePolicy
 from watersmeet.adapt.merging.policy import MergePolicy
 from watersmeet.adapt.moving.distribution import ResizePolicy
 from watersmeet.adapt.policy import MemoryOptions, Merge, Policy, Suggestion, View
@@ -37,7 +38,8 @@ class Coordinator:
         cleaning = CleanPolicy(options)
         merging = MergePolicy(round_bytes, merges_closed=options.is_limited)
         spilling = SpillPolicy(options, choose)
-        return cls([merging, spilling, cleaning, RevivePolicy(options), ResizePolicy(sites)], cleaning)
+        policies: list[Policy] = [merging, ExpirePolicy(), spilling, cleaning]
+        return cls([*policies, RevivePolicy(options), ResizePolicy(sites)], cleaning)
 
     def decide(self, view: View) -> list[Change]:
         """The changes to make at a moment."""

@@ -10,7 +10,7 @@ from watersmeet.adapt.cleaning.policy import missing_groups
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.driver.step import Taken
 from watersmeet.model.ids import OperatorId, SiteId
-from watersmeet.site.effects import Effects
+from watersmeet.site.effects import Effects, Rejected
 from watersmeet.state.manifest import Cleaning, Manifest
 from watersmeet.state.sizes import live_bytes_by_site
 
@@ -75,6 +75,7 @@ class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     live_bytes: list[int] | None = None
     spilled_groups: int | None = None
     cleanup: Cleanup | None = None
+    rejected: list[Rejected] | None = None
 
 
 @dataclass
@@ -126,7 +127,16 @@ def step_metrics(
         live_bytes=live,
         spilled_groups=missing_groups(manifest) if options.is_limited else None,
         cleanup=cleanup,
+        rejected=_rejected(told) if any(stream.time for stream in manifest.plan.streams) else None,
     )
+
+
+def _rejected(told: Sequence[Effects]) -> list[Rejected]:
+    """How many rows were rejected, by stream and reason."""
+    found: dict[tuple[str, str], int] = {}
+    for each in (rejected for effects in told for rejected in effects.rejected):
+        found[each.stream, each.reason] = found.get((each.stream, each.reason), 0) + each.rows
+    return [Rejected(stream, reason, rows) for (stream, reason), rows in sorted(found.items())]
 
 
 def _operator(manifest: Manifest, told: Sequence[Effects], name: OperatorId) -> OperatorMetrics:

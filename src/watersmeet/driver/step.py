@@ -34,6 +34,7 @@ from watersmeet.state.changes import (
     FinishAdaptation,
     FinishBatch,
     ReplacePlan,
+    SeeTimes,
     WriteResults,
     apply_all,
 )
@@ -185,6 +186,14 @@ class Stepper(Generic[Batch]):
         self.checkpoint.collect()
 
 
+def _latest(manifest: Manifest, effects: Sequence[Effects]) -> dict[str, int]:
+    """The latest times of the rows that were accepted, of streams where they are later than before."""
+    told: dict[str, int] = {}
+    for stream, time_us in (pair for each in effects for pair in each.latest.items()):
+        told[stream] = max(time_us, told.get(stream, time_us))
+    return {stream: time_us for stream, time_us in told.items() if time_us > manifest.latest.get(stream, time_us - 1)}
+
+
 def _changes_of(step: Step[Batch], done: Done) -> list[Change]:
     """What the tasks did, as changes; every task must have told."""
     if len(done.effects) != step.tasks:
@@ -194,4 +203,7 @@ def _changes_of(step: Step[Batch], done: Done) -> list[Change]:
             how="make sure that all executors write to the same checkpointLocation",
         )
     changes: list[Change] = [change for each in done.effects for change in each.changes]
+    latest = _latest(step.manifest, done.effects)
+    if latest:
+        changes.append(SeeTimes(latest))
     return [*changes, WriteResults(done.path, done.names)] if done.path else changes

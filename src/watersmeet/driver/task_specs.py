@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from watersmeet.adapt.cleaning.choice import deal
 from watersmeet.adapt.policy import Merge
 from watersmeet.driver.topology import Topology
-from watersmeet.model.ids import EpochId, SiteId
+from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.operators.spec import OperatorSpec
+from watersmeet.site.admission import Admission
 from watersmeet.site.crash import CrashPlan
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import ROUND_LIMIT_BYTES, CleaningOrder, LevelSpec, MergeOrder, Pair, SiteSlice
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Cleaning, Manifest
+from watersmeet.state.promises import Ends, over_by, watermark
 from watersmeet.state.sizes import total_bytes
 from watersmeet.storage.base import Storage
 
@@ -31,7 +33,8 @@ class TaskSpecs:
 
     def levels(self, manifest: Manifest, topology: Topology, merges: Sequence[Merge]) -> list[LevelSpec]:
         """The levels of the step that reads this manifest: of an epoch, or of the cleanup that it has begun."""
-        levels = [self._level(level, manifest, topology, merges) for level in range(topology.depth)]
+        expiry = Expiry.of(manifest)
+        levels = [self._level(level, manifest, topology, merges, expiry) for level in range(topology.depth)]
         return levels if manifest.cleaning is None else self._cleaning(levels, manifest, manifest.cleaning)
 
     def _cleaning(self, levels: list[LevelSpec], manifest: Manifest, step: Cleaning) -> list[LevelSpec]:
@@ -47,7 +50,9 @@ class TaskSpecs:
             above = [replace(spec, only_stores=True, files=None) for spec in above[:1]]
         return [replace(lowest, sites=sites), *above]
 
-    def _level(self, level: int, manifest: Manifest, topology: Topology, merges: Sequence[Merge]) -> LevelSpec:
+    def _level(
+        self, level: int, manifest: Manifest, topology: Topology, merges: Sequence[Merge], expiry: "Expiry"
+    ) -> LevelSpec:
         operators = topology.operators(level)
         sites = map(SiteId, range(manifest.sites))
         return LevelSpec(
@@ -60,7 +65,7 @@ class TaskSpecs:
             inputs=topology.specs,
             operators=operators,
             outgoing=topology.travel(level, manifest),
-            sites={site: _site_slice(manifest, operators, site, merges) for site in sites},
+            sites={site: _site_slice(manifest, operators, site, merges, expiry) for site in sites},
             site_keys=tuple(range(manifest.sites)),
             files=self.files if level == topology.depth - 1 else None,
             crash=self.crash,
@@ -68,21 +73,63 @@ class TaskSpecs:
             is_limited=self.is_limited,
             round_bytes=self.round_bytes,
             packed=topology.packs(level),
+            admissions=_admissions(manifest, topology) if level == 0 else {},
+            over_by=expiry.by_tag(topology),
         )
 
 
+@dataclass(frozen=True)
+class Expiry:
+    """Until when rows of each input have ended that can go, and the groups that were spilled, whose rows all stay.
+
+    What comes to a spilled group has not met what was spilled.
+    """
+
+    over_by: Ends
+    spilled: Mapping[OperatorId, GroupSet]
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "Expiry":
+        """What can go after a version."""
+        over = over_by(manifest)
+        closed = {name: GroupSet.union(manifest.generations(name).values()) for name in manifest.operators if over}
+        return cls(over, closed)
+
+    def by_tag(self, topology: Topology) -> dict[int, int]:
+        """Until when, by the tag of the input."""
+        pairs = {tag: (operator.id, source.name) for tag, (operator, source) in topology.inputs.items()}
+        return {tag: self.over_by[pair] for tag, pair in pairs.items() if pair in self.over_by}
+
+
 def _site_slice(
-    manifest: Manifest, operators: Sequence[OperatorSpec], site: SiteId, merges: Sequence[Merge]
+    manifest: Manifest, operators: Sequence[OperatorSpec], site: SiteId, merges: Sequence[Merge], expiry: Expiry
 ) -> SiteSlice:
     """What one site needs to know of the manifest for some operators."""
     live = {operator.id: tuple(manifest.live(operator.id, site)) for operator in operators}
     inputs = {(source.operator, source.name): source for operator in operators for source in operator.inputs}
     orders = [
-        MergeOrder(inputs[m.operator, m.input], _pairs(manifest, m), m.groups, m.generation, m.reason)
+        MergeOrder(
+            inputs[m.operator, m.input],
+            _pairs(manifest, m),
+            m.groups,
+            m.generation,
+            m.reason,
+            expiry.over_by.get((m.operator, m.input)),
+            expiry.spilled.get(m.operator, GroupSet()),
+        )
         for m in merges
         if m.site == site and (m.operator, m.input) in inputs
     ]
-    return SiteSlice(live, tuple(orders))
+    return SiteSlice(live, tuple(orders), spilled=expiry.spilled)
+
+
+def _admissions(manifest: Manifest, topology: Topology) -> dict[int, Admission]:
+    tags = {source.name: tag for tag, source in topology.stream_tags().items()}
+    return {
+        tags[InputName(stream.name)]: Admission(stream.name, stream.time.name, watermark(manifest, stream.name))
+        for stream in manifest.plan.streams
+        if stream.time is not None
+    }
 
 
 def _pairs(manifest: Manifest, merge: Merge) -> tuple[Pair, ...]:

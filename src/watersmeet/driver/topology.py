@@ -7,9 +7,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.plan import Column, Input, Operator, Plan, group_column, operator_of
+from watersmeet.model.plan import Column, Input, Life, Operator, Plan, group_column, operator_of
 from watersmeet.operators.hashing import is_hashable
-from watersmeet.operators.spec import InputSpec, OperatorSpec
+from watersmeet.operators.spec import InputSpec, LifeSpec, OperatorSpec
 from watersmeet.site.layout import Layout, pack
 from watersmeet.site.travel import NOTHING, SITE_NUMBER, Parcels, Route, Rows, Slots, Travel
 from watersmeet.state.manifest import Manifest
@@ -125,11 +125,26 @@ class Topology:
         own = column.name if column in operator.output else None
         below = () if above else tuple(name for spec in inputs for name in spec.traces)
         tag = above[0] if above else None
-        return OperatorSpec(operator.id, inputs, operator.hash_decides, tag, own, below, operator.kind)
+        return OperatorSpec(
+            operator.id,
+            inputs,
+            operator.hash_decides,
+            tag,
+            own,
+            below,
+            operator.kind,
+            operator.is_windowed,
+            _life_spec(operator.life),
+        )
 
     def _input_spec(self, tag: int, operator: Operator, source: Input) -> InputSpec:
         schema = pa.schema([pa.field(column.name, self.plan.types[column]) for column in source.state])
         keys = tuple(key.column.name for key in source.keys if key.column)
         traces = tuple(name for name in schema.names if operator_of(name))
         bounded = tuple(column.name for column in source.bounded)
-        return InputSpec(tag, operator.id, source.name, operator.level, schema, keys, traces, bounded)
+        life = _life_spec(source.life)
+        return InputSpec(tag, operator.id, source.name, operator.level, schema, keys, traces, bounded, life)
+
+
+def _life_spec(life: Life | None) -> LifeSpec | None:
+    return None if life is None else LifeSpec(life.begin.name, life.end and life.end.name, life.window_us)

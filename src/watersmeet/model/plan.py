@@ -75,11 +75,39 @@ def operator_of(name: str) -> str | None:
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """A base input: its whole schema, and the filters that were pushed down to it."""
+    """A base input: its whole schema, the filters that were pushed down to it, and what is known of its event times.
+
+    A row with the time ``t`` lives from ``t`` to ``t + window_us``; after a row with ``t``, none comes that is earlier
+    than ``t - delay_us``.
+    """
 
     name: str
     schema: pa.Schema
     filters: tuple[str, ...] = ()
+    time: Column | None = None
+    window_us: int | None = None
+    delay_us: int | None = None
+
+
+class Life(msgspec.Struct, frozen=True):
+    """The state columns that tell when a row of an input lives: from ``begin`` to ``end``, or for ``window_us``.
+
+    With neither, it lives for ever from then on.
+    """
+
+    begin: Column
+    end: Column | None = None
+    window_us: int | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns."""
+        return (self.begin,) if self.end is None else (self.begin, self.end)
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether every row lives for ever."""
+        return self.end is None and self.window_us is None
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -97,7 +125,7 @@ class Key(msgspec.Struct, frozen=True):
 class Input(msgspec.Struct, frozen=True):
     """One input of an operator: where it comes from, what it is joined on, what it keeps.
 
-    Of the ``bounded`` columns every run tells the least and the greatest value.
+    Of the ``bounded`` columns every run tells the least and the greatest value. Rows without a ``life`` live always.
     """
 
     name: InputName
@@ -105,6 +133,7 @@ class Input(msgspec.Struct, frozen=True):
     state: tuple[Column, ...]
     operator: OperatorId | None = None
     bounded: tuple[Column, ...] = ()
+    life: Life | None = None
 
     @property
     def stream(self) -> str | None:
@@ -113,7 +142,10 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Operator(msgspec.Struct, frozen=True):
-    """A stateful operator: by its kind a symmetric m-way join on one key; with the filters that apply to its output."""
+    """A stateful operator: by its kind a symmetric m-way join on one key; with the filters that apply to its output.
+
+    Where the operator above asks for it, ``life`` are the columns that tell when a result lives.
+    """
 
     id: OperatorId
     level: int
@@ -122,6 +154,13 @@ class Operator(msgspec.Struct, frozen=True):
     filters: tuple[str, ...] = ()
     hash_decides: bool = False
     kind: str = "join"
+    life: Life | None = None
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether lives decide which rows are joined: of two inputs whose rows have one, those of one end."""
+        lives = [each.life for each in self.inputs if each.life]
+        return len(lives) > 1 and not all(life.is_endless for life in lives)
 
 
 class Plan(msgspec.Struct, frozen=True, dict=True):

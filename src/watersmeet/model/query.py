@@ -5,10 +5,17 @@ import pyarrow as pa
 
 
 class StreamNode(msgspec.Struct, frozen=True):
-    """A registered stream; the schema is the DataFrame's in Arrow types."""
+    """A registered stream; the schema is the DataFrame's in Arrow types.
+
+    ``time`` is the column of its event times, ``window_us`` how long a row lives, and ``delay_us`` how far rows may lag
+    behind the latest one; None: for ever, and any number of years.
+    """
 
     name: str
     schema: pa.Schema
+    time: str | None = None
+    window_us: int | None = None
+    delay_us: int | None = None
 
 
 class JoinNode(msgspec.Struct, frozen=True):

@@ -46,7 +46,16 @@ class TaskOptions:
 
 def _join(spec: OperatorSpec, options: TaskOptions) -> OperatorTask:
     keys = None if spec.hash_decides else tuple(source.key_columns for source in spec.inputs)
-    return JoinTask(options.groups, keys, spec.group_column, spec.traced, forget_pairs=options.forget_pairs)
+    return JoinTask(
+        options.groups,
+        keys,
+        spec.group_column,
+        spec.traced,
+        forget_pairs=options.forget_pairs,
+        lives=tuple(source.life for source in spec.inputs),
+        life=spec.life,
+        is_windowed=spec.is_windowed,
+    )
 
 
 KINDS: dict[str, Callable[[OperatorSpec, TaskOptions], OperatorTask]] = {"join": _join}

@@ -3,7 +3,8 @@
 Nothing is copied until somebody needs the columns.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -13,10 +14,14 @@ from watersmeet.state.rows import take_rows
 
 @dataclass(frozen=True)
 class Results:
-    """A batch of results: ``index[n]`` are the numbers of the rows of input ``n`` that take part, in the same order."""
+    """A batch of results: ``index[n]`` are the numbers of the rows of input ``n`` that take part, in the same order.
+
+    ``own`` are columns that no input has.
+    """
 
     rows: tuple[pa.RecordBatch, ...]
     index: tuple[Index, ...]
+    own: Mapping[str, pa.Array] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -26,4 +31,4 @@ class Results:
     def columns(self) -> dict[str, pa.Array]:
         """The columns of the results, by name."""
         parts = [take_rows(rows, index) for rows, index in zip(self.rows, self.index, strict=True)]
-        return {name: part.column(name) for part in parts for name in part.schema.names}
+        return {name: part.column(name) for part in parts for name in part.schema.names} | dict(self.own)

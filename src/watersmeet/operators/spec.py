@@ -8,10 +8,25 @@ from watersmeet.model.ids import InputName, OperatorId
 
 
 @dataclass(frozen=True)
+class LifeSpec:
+    """The columns that tell when a row lives, in microseconds: from ``begin`` to ``end``, or for ``window_us``."""
+
+    begin: str
+    end: str | None = None
+    window_us: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns."""
+        return (self.begin,) if self.end is None else (self.begin, self.end)
+
+
+@dataclass(frozen=True)
 class InputSpec:
     """One input of an operator: the tag of its rows, the level that takes them up, and what it keeps.
 
     ``traces`` are the columns that tell groups of operators below; of the ``bounded`` ones runs tell least and most.
+    Rows without a ``life`` live always.
     """
 
     tag: int
@@ -22,6 +37,7 @@ class InputSpec:
     key_columns: tuple[str, ...]
     traces: tuple[str, ...] = ()
     bounded: tuple[str, ...] = ()
+    life: LifeSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -29,6 +45,7 @@ class OperatorSpec:
     """An operator: its kind, its inputs, and the tag its results have in the exchange above (None: it is the root).
 
     ``group_column`` tells the operators above a result's group; at the root, ``traced`` are such columns of all below.
+    If it ``is_windowed``, rows are joined only where their lives overlap; ``life`` tells the operator above a result's.
     """
 
     id: OperatorId
@@ -38,3 +55,5 @@ class OperatorSpec:
     group_column: str | None = None
     traced: tuple[str, ...] = ()
     kind: str = "join"
+    is_windowed: bool = False
+    life: LifeSpec | None = None

@@ -12,7 +12,8 @@ from typing import cast
 import msgspec
 import pyarrow as pa
 
-from watersmeet.model.plan import Column, Input, Operator, Plan
+from watersmeet.model.plan import Column, Input, Operator, Plan, Stream
+from watersmeet.planning.durations import written
 from watersmeet.planning.expressions import NULL_SAFE
 from watersmeet.planning.names import readable
 from watersmeet.planning.types import ddl, with_its_own_zero
@@ -66,13 +67,26 @@ def _input_lines(source: Input, plan: Plan) -> Iterator[str]:
     if source.operator:
         yield from (_INDENT + line for line in _operator_lines(plan.operator(source.operator), plan))
     else:
-        yield from (f"{_INDENT}where {readable(text)}" for text in plan.stream(source.name).filters)
+        stream = plan.stream(source.name)
+        yield from (f"{_INDENT}where {readable(text)}" for text in stream.filters)
+        yield from (f"{_INDENT}{text}" for text in _times(stream))
+
+
+def _times(stream: Stream) -> Iterator[str]:
+    """What is said of a stream's event times."""
+    if stream.time is not None:
+        yield f"time {stream.time.name}"
+        if stream.window_us is not None:
+            yield f"window {written(stream.window_us)}"
+        if stream.delay_us is not None:
+            yield f"watermark {written(stream.delay_us)}"
 
 
 class _Stream(msgspec.Struct, frozen=True):
     name: str
     columns: dict[str, str]
     filters: list[str]
+    time: list[str] = []
 
 
 class _Input(msgspec.Struct, frozen=True):
@@ -101,11 +115,12 @@ def fingerprint(plan: Plan) -> dict[str, object]:
     >>> from watersmeet.planning.planner import plan
     >>> a, b = (StreamNode(name, pa.schema([("x", pa.int64()), ("v", pa.string())])) for name in "AB")
     >>> fingerprint(plan(Query(JoinNode((a, b), "A.x = B.x"), ("A.v",))))["streams"]
-    [{'name': 'A', 'columns': {'v': 'string'}, 'filters': []}, {'name': 'B', 'columns': {}, 'filters': []}]
+    [{'name': 'A', 'columns': {'v': 'string'}, 'filters': [], 'time': []}, {'name': 'B', 'columns': {}, 'filters': [], \
+'time': []}]
     """
     kept = sorted({column for operator in plan.operators for source in operator.inputs for column in source.state})
     streams = [
-        _Stream(stream.name, _typed(stream.name, kept, plan), list(stream.filters))
+        _Stream(stream.name, _typed(stream.name, kept, plan), list(stream.filters), list(_times(stream)))
         for stream in sorted(plan.streams, key=lambda stream: stream.name)
     ]
     operators = [_operator(each, is_root=each is plan.root) for each in plan.operators]
@@ -160,6 +175,7 @@ def _stream_differences(old: _Stream, new: _Stream) -> Iterator[str]:
             yield f"stream {old.name} has column {column} {type_} in the checkpoint, {new.columns[column]} in the query"
     yield from _unlike(f"stream {old.name} keeps", old.columns, new.columns)
     yield from _unlike(f"stream {old.name} is filtered by", old.filters, new.filters)
+    yield from _unlike(f"stream {old.name} has", old.time, new.time)
 
 
 def _operator_differences(old: _Operator, new: _Operator) -> Iterator[str]:

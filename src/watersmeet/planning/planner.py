@@ -3,14 +3,15 @@
 1. Check the names of streams and columns.
 2. Grow the tree of joins from the equalities (`tree`), and choose each input's key (`keys`).
 3. Give every filter its place, and every operator its name and level (`layout`).
-4. Keep only the columns that are read (`pruning`).
+4. Keep only the columns that are read (`pruning`), and those that tell when a row lives (`lives`).
 """
 
 from watersmeet.model.errors import QueryError
 from watersmeet.model.plan import Plan, Stream
-from watersmeet.model.query import Query
+from watersmeet.model.query import Query, StreamNode
 from watersmeet.planning.keys import KeyTypes, TypeOf
 from watersmeet.planning.layout import Placed, operators_of, place
+from watersmeet.planning.lives import check_times, time_column, with_lives
 from watersmeet.planning.names import Scope, check_names
 from watersmeet.planning.pruning import prune
 from watersmeet.planning.tree import grow, streams_of
@@ -43,11 +44,14 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     placed = place(grown.filters, grown.branch)
     operators = prune(operators_of(grown.branch, placed, types), scope, query.needed)
     computed = {key.column: key.type for each in operators for part in each.inputs for key in part.keys if key.column}
-    return Plan(_streams(scope, placed), operators, tuple({**computed, **scope.types}.items()))
+    planned = tuple(_stream(each, scope, placed) for each in streams)
+    check_times(planned)
+    return with_lives(Plan(planned, operators, tuple({**computed, **scope.types}.items())))
 
 
-def _streams(scope: Scope, placed: Placed) -> tuple[Stream, ...]:
-    return tuple(Stream(each.name, each.schema, placed.get((each.name,), ())) for each in scope.streams)
+def _stream(node: StreamNode, scope: Scope, placed: Placed) -> Stream:
+    time = time_column(node, scope)
+    return Stream(node.name, node.schema, placed.get((node.name,), ()), time, node.window_us, node.delay_us)
 
 
 def _no_join(stream: str) -> QueryError:

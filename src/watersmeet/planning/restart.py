@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from sqlglot import exp
 
-from watersmeet.model.plan import Column, Input, Operator, Plan
+from watersmeet.model.plan import Column, Input, Operator, Plan, Stream
 from watersmeet.planning.expressions import columns_read, parsed
 from watersmeet.planning.names import Scope
 
@@ -20,7 +20,7 @@ _ABOVE, _BELOW = (exp.GT, exp.GTE), (exp.LT, exp.LTE)
 
 def continued(old: Plan, new: Plan) -> Plan | None:
     """The plan with which a query goes on with another one's state; None where the state cannot serve it."""
-    if [stream.name for stream in old.streams] != [stream.name for stream in new.streams]:
+    if [_times(stream) for stream in old.streams] != [_times(stream) for stream in new.streams]:
         return None
     if [_shape(operator) for operator in old.operators] != [_shape(operator) for operator in new.operators]:
         return None
@@ -35,6 +35,11 @@ def continued(old: Plan, new: Plan) -> Plan | None:
     root = msgspec.structs.replace(old.root, filters=filters)
     is_there = _read(filters, new) | set(new.root.output) <= set(old.root.output)
     return msgspec.structs.replace(old, operators=(*old.operators[:-1], root)) if is_there else None
+
+
+def _times(stream: Stream) -> object:
+    """Rows that a longer window would join may be gone already, and those of a shorter one were joined."""
+    return stream.name, stream.time, stream.window_us, stream.delay_us
 
 
 def _shape(operator: Operator) -> object:

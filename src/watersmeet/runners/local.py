@@ -16,15 +16,16 @@ import pyarrow.compute as pc
 
 from watersmeet.driver.ports import Done, Step
 from watersmeet.model.ids import EpochId
-from watersmeet.model.plan import Column, Input, Operator
+from watersmeet.model.plan import Column, Input
 from watersmeet.operators.hashing import xxhash64
+from watersmeet.runners.local_rows import as_structs, named_rows, no_messages, with_slots
 from watersmeet.site.effects import read_effects
 from watersmeet.site.layout import Layout, slot_name
 from watersmeet.site.local_exchange import LocalExchange
-from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, kinds_of
+from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, kinds_of, tag_of
 from watersmeet.site.spec import LevelSpec
 from watersmeet.site.task import SiteTask
-from watersmeet.site.travel import HEAD, joined_rows
+from watersmeet.site.travel import joined_rows
 from watersmeet.state.groups import Hashes, group_of
 from watersmeet.storage.base import Storage
 
@@ -71,7 +72,7 @@ class LocalRunner:
     def run(self, step: Step[Tables]) -> Done:
         """Carry out a step."""
         names: list[str] = []
-        delta = self._first_delta(step) if step.batch is not None else _no_messages(step.levels[0])
+        delta = self._first_delta(step) if step.batch is not None else no_messages(step.levels[0])
         if self._happens(0.4) and all(spec.packed for spec in step.levels[1:]):
             produced = self._locally(step, delta, names)
         else:
@@ -79,7 +80,7 @@ class LocalRunner:
         columns = {name: produced[name].combine_chunks() for name in produced.column_names if step.has_results}
         schema = step.topology.row_schema()
         rows = pa.Table.from_batches([joined_rows(columns, len(produced), schema)] if columns else [], schema)
-        self.results[step.epoch] = self._filtered(rows, step.manifest.plan.root.filters)
+        self.results[step.epoch] = rows.filter(self._passes(rows, step.manifest.plan.root.filters))
         return Done([each for _, each in sorted(read_effects(self.storage, names).items())])
 
     def cancel(self) -> None:
@@ -125,9 +126,10 @@ class LocalRunner:
     def _first_delta(self, step: Step[Tables]) -> pa.Table:
         layout, parts = step.topology.incoming(0), []
         for tag, source in step.topology.stream_tags().items():
-            table = as_structs({source.name: (step.batch or {})[source.name]})
-            rows = self._filtered(table, step.manifest.plan.stream(source.name).filters)
-            parts.append(self._messages(step, rows, tag, source, layout))
+            stream = step.manifest.plan.stream(source.name)
+            rows = as_structs({source.name: (step.batch or {})[source.name]})
+            passes = self._passes(rows, stream.filters)
+            parts.append(self._messages(step, rows, tag, source, layout, passes, has_time=stream.time is not None))
         return pa.concat_tables(parts).drop([BODY])
 
     def _next_delta(self, step: Step[Tables], produced: pa.Table, level: int) -> pa.Table:
@@ -136,23 +138,36 @@ class LocalRunner:
         above, below = step.topology.incoming(level), step.topology.outgoing(level - 1)
         tags = produced.column(TAG).to_numpy()
         pointers = produced.filter(pa.array(kinds_of(tags) != Kind.ROW))
-        parts = [_with_slots(pointers, above)]
+        parts = [with_slots(pointers, above)]
         for tag, (operator, source) in step.topology.fed_by_level(level - 1).items():
             mine = produced.filter(pa.array(tags == tag))
-            rows = self._filtered(_named(mine, below, tag, operator), operator.filters)
-            parts.append(self._messages(step, rows, tag, source, above))
+            rows = named_rows(mine, below, tag, operator)
+            parts.append(self._messages(step, rows, tag, source, above, self._passes(rows, operator.filters)))
         return pa.concat_tables(parts)
 
-    def _messages(self, step: Step[Tables], rows: pa.Table, tag: int, source: Input, layout: Layout) -> pa.Table:
-        """Hash, drop null keys, route, and put the columns into their slots."""
+    def _messages(
+        self,
+        step: Step[Tables],
+        rows: pa.Table,
+        tag: int,
+        source: Input,
+        layout: Layout,
+        passes: pa.Array,
+        *,
+        has_time: bool = False,
+    ) -> pa.Table:
+        """Hash, drop what joins nothing or put it aside, route, and put the columns into their slots."""
         keys = [self.evaluate(rows, key.sql) for key in source.keys]
-        whole = reduce(pc.and_, (key.is_valid() for key in keys))
-        rows, keys = rows.filter(whole), [key.filter(whole) for key in keys]
-        hashes = self.hash_keys(keys, [key.type for key in source.keys])
+        joins = reduce(pc.and_, (key.is_valid() for key in keys), passes)
+        if not has_time:
+            rows, keys, joins = rows.filter(joins), [key.filter(joins) for key in keys], joins.filter(joins)
+        is_joined = joins.to_numpy(zero_copy_only=False).astype(np.bool_)
+        hashes = np.zeros(len(is_joined), dtype=np.uint64)
+        hashes[is_joined] = self.hash_keys([key.filter(joins) for key in keys], [key.type for key in source.keys])
         routing = np.array(step.manifest.operators[step.topology.inputs[tag][0].id].routing, dtype=np.int32)
         columns = {
             SITE: pa.array(routing[group_of(hashes, step.manifest.groups)]),
-            TAG: pa.array(np.full(len(hashes), tag, dtype=np.int32)),
+            TAG: pa.array(np.where(is_joined, tag, tag_of(Kind.ASIDE, tag)).astype(np.int32)),
             BODY: pa.nulls(len(hashes), pa.binary()),
             HASH: pa.array(hashes.view(np.int64)),
         }
@@ -167,33 +182,6 @@ class LocalRunner:
                 return values
         return self.evaluate(rows, column.sql)
 
-    def _filtered(self, rows: pa.Table, filters: Sequence[str]) -> pa.Table:
-        for condition in filters:
-            rows = rows.filter(self.evaluate(rows, condition).fill_null(fill_value=False))
-        return rows
-
-
-def as_structs(tables: Mapping[str, pa.Table]) -> pa.Table:
-    """Streams as struct columns, the way expressions see them."""
-    return pa.table({name: table.to_struct_array() for name, table in tables.items()})
-
-
-def _no_messages(spec: LevelSpec) -> pa.Table:
-    slots = [pa.field(slot_name(slot), kind) for slot, kind in enumerate(spec.incoming.slots)]
-    return pa.schema([*HEAD, pa.field(HASH, pa.int64()), *slots]).empty_table()
-
-
-def _with_slots(pointers: pa.Table, layout: Layout) -> pa.Table:
-    count = pointers.num_rows
-    empty = {slot_name(slot): pa.nulls(count, kind) for slot, kind in enumerate(layout.slots)}
-    head = {name: pointers.column(name) for name in HEAD.names}
-    return pa.table({**head, HASH: pa.nulls(count, pa.int64()), **empty})
-
-
-def _named(rows: pa.Table, layout: Layout, tag: int, operator: Operator) -> pa.Table:
-    """Slots under their columns' names."""
-    by_stream: dict[str, dict[str, pa.ChunkedArray]] = {}
-    slots = dict(layout.columns[tag])
-    for column in operator.output:
-        by_stream.setdefault(column.stream, {})[column.field] = rows.column(slot_name(slots[column]))
-    return as_structs({stream: pa.table(fields) for stream, fields in by_stream.items()})
+    def _passes(self, rows: pa.Table, filters: Sequence[str]) -> pa.Array:
+        passed = (self.evaluate(rows, condition).fill_null(fill_value=False) for condition in filters)
+        return reduce(pc.and_, passed, pa.array(np.ones(len(rows), dtype=np.bool_)))

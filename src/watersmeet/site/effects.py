@@ -23,10 +23,18 @@ from watersmeet.storage.base import Storage
 FOLDER = "effects"
 
 
+class Rejected(msgspec.Struct, frozen=True):
+    """Rows of a stream that were not accepted, and why."""
+
+    stream: str
+    reason: str
+    rows: int
+
+
 class Effects(msgspec.Struct, frozen=True):
     """Changes to the manifest, what they cost, and what was counted by group (`watersmeet.site.counts`).
 
-    Times are in milliseconds.
+    Times are in milliseconds, but for the ``latest`` event times of the streams' rows, which are in microseconds.
     """
 
     level: int
@@ -44,6 +52,8 @@ class Effects(msgspec.Struct, frozen=True):
     inter_bytes: dict[OperatorId, Vector] = {}
     cleaned_results: int = 0
     cleaned_bytes: int = 0
+    latest: dict[str, int] = {}
+    rejected: tuple[Rejected, ...] = ()
 
 
 class Report(Protocol):

@@ -4,6 +4,7 @@ What was spilled shall leave memory, and stays out of it: the runs of a closed g
 """
 
 from watersmeet.model.ids import RunId
+from watersmeet.site.expiry import still_needed
 from watersmeet.site.spec import MergeOrder
 from watersmeet.state.changes import MergeRuns
 from watersmeet.state.manifest import LIVE
@@ -21,7 +22,10 @@ def merge(storage: Storage, order: MergeOrder, groups: int, run_id: RunId, live:
     ]
     source = order.source
     name = RunName(run_id, source.operator, source.name, source.bounded)
-    merged = write_run(storage, name, merge_rows(pieces), groups)
+    rows = merge_rows(pieces)
+    if source.life is not None and order.over_by is not None:
+        rows = still_needed(rows, source.life, order.over_by, order.spilled, groups)
+    merged = write_run(storage, name, rows, groups)
     if order.generation != LIVE:
         for run, _ in order.runs:
             release_run(storage, run)

@@ -9,6 +9,7 @@ lower ones. So a row has the plain number, and rows, which are many, need no col
 | pointer | the name of a run that the level below has written for this one, as JSON in ``#body`` |
 | parcel | thousands of rows with their hashes, as Arrow bytes in ``#body`` (`watersmeet.site.travel`) |
 | site | nothing: it tells a task which site it works for |
+| aside | a row that is joined with nothing: a filter holds it back, or its key is null; what it promises still counts |
 """
 
 from enum import IntEnum
@@ -30,6 +31,7 @@ class Kind(IntEnum):
     POINTER = 1
     PARCEL = 2
     SITE = 3
+    ASIDE = 4
 
 
 def tag_of(kind: Kind, number: int = 0) -> int:

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.operators.ranges import Index
 from watersmeet.operators.spec import InputSpec
+from watersmeet.site.admission import Door
 from watersmeet.site.layout import slot_name
-from watersmeet.site.messages import BODY, HASH, TAG, Kind, input_of, kinds_of
+from watersmeet.site.messages import BODY, HASH, INPUTS_MAX, TAG, Kind, input_of, kinds_of
 from watersmeet.site.spec import LevelSpec
 from watersmeet.site.travel import unpack
 from watersmeet.state.manifest import RunFile
@@ -34,6 +35,7 @@ class Receiver:
     """Collects messages until there is enough for a round."""
 
     spec: LevelSpec
+    door: Door
     _rows: list[pa.RecordBatch] = field(default_factory=list)
     _parcels: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     _bytes: int = 0
@@ -55,7 +57,7 @@ class Receiver:
         if not kinds.any():
             self._add_rows(batch)
             return
-        self._add_rows(batch.filter(pa.array(kinds == Kind.ROW)))
+        self._add_rows(batch.filter(pa.array((kinds == Kind.ROW) | (kinds == Kind.ASIDE))))
         for kind, add in ((Kind.POINTER, self._add_pointer), (Kind.PARCEL, self._add_parcel)):
             some = batch.filter(pa.array(kinds == kind)) if (kinds == kind).any() else None
             if some is not None:
@@ -84,7 +86,11 @@ class Receiver:
     def _sorted(self) -> dict[int, SortedRows]:
         rows = one_batch(pa.Table.from_batches(self._rows))
         tags = rows.column(TAG).to_numpy()
-        return {tag: _sort(self.spec, self.spec.inputs[tag], rows, tags) for tag in np.unique(tags).tolist()}
+        inputs = tags & (INPUTS_MAX - 1)
+        found = {tag: np.flatnonzero(inputs == tag) for tag in np.unique(inputs).tolist()}
+        admitted = {tag: self.door.admitted(tag, rows, mine) for tag, mine in found.items()}
+        joined = {tag: mine[kinds_of(tags[mine]) == Kind.ROW] for tag, mine in admitted.items()}
+        return {tag: _sort(self.spec, self.spec.inputs[tag], rows, mine) for tag, mine in joined.items() if len(mine)}
 
 
 def _sort_parcels(parcels: list[pa.RecordBatch]) -> SortedRows:
@@ -94,9 +100,8 @@ def _sort_parcels(parcels: list[pa.RecordBatch]) -> SortedRows:
     return sort_rows(hashes, rows.select(rows.schema.names[1:]))
 
 
-def _sort(spec: LevelSpec, source: InputSpec, rows: pa.RecordBatch, tags: npt.NDArray[np.int32]) -> SortedRows:
+def _sort(spec: LevelSpec, source: InputSpec, rows: pa.RecordBatch, mine: Index) -> SortedRows:
     """The rows of one input: picked, sorted and cast to stored types in one go."""
-    mine = np.flatnonzero(tags == source.tag)
     hashes = rows.column(HASH).to_numpy().view(np.uint64)[mine]
     order = np.argsort(hashes)
     index = pa.array(mine[order])

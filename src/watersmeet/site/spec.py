@@ -1,10 +1,11 @@
 """What a site task is told: everything it needs to be a pure function of its rows. Travels to the workers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.operators.spec import InputSpec, OperatorSpec
+from watersmeet.site.admission import Admission
 from watersmeet.site.crash import CrashPlan
 from watersmeet.site.layout import Layout
 from watersmeet.site.result_files import ResultFormat
@@ -14,19 +15,25 @@ from watersmeet.state.manifest import LIVE, RunFile, Slice
 from watersmeet.storage.base import Storage
 
 ROUND_LIMIT_BYTES = 256 << 20
+NO_GROUPS = GroupSet()
 
 Pair = tuple[RunFile, Slice]
 
 
 @dataclass(frozen=True)
 class MergeOrder:
-    """Runs of an input to merge into one, as far as they hold some groups of a generation."""
+    """Runs of an input to merge into one, as far as they hold some groups of a generation.
+
+    Rows that have ended ``over_by`` a time go, but for those of groups that were ``spilled``.
+    """
 
     source: InputSpec
     runs: tuple[Pair, ...]
     groups: GroupSet
     generation: int = LIVE
     reason: str = ""
+    over_by: int | None = None
+    spilled: GroupSet = NO_GROUPS
 
     @property
     def bytes(self) -> int:
@@ -47,11 +54,12 @@ class CleaningOrder:
 
 @dataclass(frozen=True)
 class SiteSlice:
-    """The part of the manifest that concerns one site at one level."""
+    """The part of the manifest that concerns one site at one level; of groups that were ``spilled`` no row goes."""
 
     live: Mapping[OperatorId, tuple[Pair, ...]]
     merges: tuple[MergeOrder, ...] = ()
     cleaning: CleaningOrder | None = None
+    spilled: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,8 @@ class LevelSpec:
     level that ``only_stores`` closes what it is given as a generation of its own, and joins nothing. Arriving rows are
     taken up in rounds of ``round_bytes``. With a ``files`` format, results are written here and not handed on.
 
-    In messages a site is told by its *key* (``site_keys``): any number the runner likes.
+    In messages a site is told by its *key* (``site_keys``): any number the runner likes. ``admissions`` are asked of
+    streams' rows. Rows of an input that have ended ``over_by`` a time are joined and not kept.
     """
 
     driver: str
@@ -83,6 +92,8 @@ class LevelSpec:
     is_limited: bool = False
     round_bytes: int = ROUND_LIMIT_BYTES
     packed: bool = False
+    admissions: Mapping[int, Admission] = field(default_factory=dict)
+    over_by: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def is_root(self) -> bool:

@@ -1,8 +1,10 @@
 """A site task: one level of the plan, at one site, in one step, as a function of the rows that arrive.
 
-1. Receive: sort the arriving rows of every input by hash, in rounds if they are many.
-2. Keep: write each input's rows as a new run. Rows for a higher level are only kept; a *pointer* to their run goes
-   up in their stead, so that a row crosses into Python once and is shuffled once.
+1. Receive: let in the rows that keep their stream's promises, and sort those of every input by hash, in rounds if they
+   are many.
+2. Keep: write each input's rows as a new run, but for those that nothing can come for any more. Rows for a higher
+   level are only kept; a *pointer* to their run goes up in their stead, so that a row crosses into Python once and is
+   shuffled once.
 3. Produce: every operator of the level yields the results its new rows complete, as its kind knows how to.
 4. Clean: in a step of cleanup, no rows arrive, and the results are those missing of some groups.
 5. Merge: runs the driver chose become one, while Spark still reads the last results.
@@ -26,15 +28,18 @@ from watersmeet.operators.join.probe import RunView, Side
 from watersmeet.operators.kinds import TaskOptions, task_of
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import InputSpec, OperatorSpec
+from watersmeet.site.admission import Door
 from watersmeet.site.cleaning import SiteCleanup
 from watersmeet.site.counts import Counts, packed
 from watersmeet.site.crash import executor_pid, reach
 from watersmeet.site.effects import Effects, write_effects
+from watersmeet.site.expiry import Reach, still_needed
 from watersmeet.site.merging import merge
 from watersmeet.site.receive import Receiver, Round
 from watersmeet.site.spec import LevelSpec, SiteSlice
 from watersmeet.site.travel import pointers
 from watersmeet.state.changes import AddRun, MergeRuns
+from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import RunFile, Slice
 from watersmeet.state.rows import SortedRows, no_rows
 from watersmeet.state.runs import RunName, forget_runs, open_run, run_name, write_run
@@ -87,11 +92,12 @@ class SiteTask:
         self.rounds += 1
         kept = {tag: self._keep(self._spec.inputs[tag], rows) for tag, rows in arrived.rows.items()}
         self._reach("after-runs")
-        runs = kept | arrived.pointers
+        runs = {tag: run for tag, run in kept.items() if run is not None} | arrived.pointers
         above = [(tag, run) for tag, run in runs.items() if self._is_above(tag)]
         yield from pointers(self._spec.outgoing.schema, above, self._spec.site_keys[self._site])
         here = {tag: run for tag, run in runs.items() if not self._is_above(tag)}
-        deltas = {tag: arrived.rows.get(tag) or open_run(self._spec.storage, run) for tag, run in here.items()}
+        deltas = {tag: rows for tag, rows in arrived.rows.items() if not self._is_above(tag)}
+        deltas |= {tag: open_run(self._spec.storage, run) for tag, run in here.items() if tag not in deltas}
         for operator in () if self._spec.only_stores else self._spec.operators:
             yield from self._produce(operator, deltas)
         for tag, run in here.items():
@@ -127,7 +133,11 @@ class SiteTask:
         """The task begins with the first rows, or with their end."""
         self._reach("task-start")
         self._forget_dead_runs()
-        return Receiver(self._spec)
+        return Receiver(self._spec, self._door)
+
+    @cached_property
+    def _door(self) -> Door:
+        return Door(self._spec.admissions, self._spec.incoming)
 
     @cached_property
     def _writer(self) -> "ResultWriter | None":
@@ -141,16 +151,28 @@ class SiteTask:
     def _is_above(self, tag: int) -> bool:
         return self._spec.inputs[tag].level > self._spec.level
 
-    def _keep(self, source: InputSpec, rows: SortedRows) -> RunFile:
-        name = RunName(self._name(), source.operator, source.name, source.bounded)
-        run = write_run(self._spec.storage, name, rows, self._spec.groups)
-        self._changes.append(AddRun(run, closed=self._spec.only_stores))
+    def _keep(self, source: InputSpec, rows: SortedRows) -> RunFile | None:
+        """Write rows as a run; None where no other row can come that any of them would be joined with."""
         self._counts.kept(source, rows)
+        stored = self._needed_later(source, rows)
+        if not len(stored):
+            return None
+        name = RunName(self._name(), source.operator, source.name, source.bounded)
+        run = write_run(self._spec.storage, name, stored, self._spec.groups)
+        self._changes.append(AddRun(run, closed=self._spec.only_stores))
         return run
+
+    def _needed_later(self, source: InputSpec, rows: SortedRows) -> SortedRows:
+        over_by = self._spec.over_by.get(source.tag)
+        if source.life is None or over_by is None or self._spec.only_stores or self._is_above(source.tag):
+            return rows
+        spilled = self._slice.spilled.get(source.operator, GroupSet())
+        return still_needed(rows, source.life, over_by, spilled, self._spec.groups)
 
     def _produce(self, operator: OperatorSpec, deltas: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
         task = task_of(operator, self._options)
-        sides = [self._side(source, deltas.get(source.tag)) for source in operator.inputs]
+        reach = Reach.of(operator, deltas) if operator.is_windowed else None
+        sides = [self._side(source, deltas.get(source.tag), reach) for source in operator.inputs]
         for results in task.produce(sides):
             yield from self._give(operator, results)
             self._reach("mid-output")
@@ -177,8 +199,10 @@ class SiteTask:
         elif self._writer is not None:
             self._writer.write(results)
 
-    def _side(self, source: InputSpec, delta: SortedRows | None) -> Side:
+    def _side(self, source: InputSpec, delta: SortedRows | None, reach: Reach | None) -> Side:
         live = (pair for pair in self._slice.live[source.operator] if pair[0].input == source.name)
+        if reach is not None:
+            live = (pair for pair in live if reach.meets(source, pair[0]))
         views = [self._view(run, part) for run, part in live]
         views += [RunView(open_run(self._spec.storage, run)) for run in self._earlier.get(source.tag, [])]
         return Side(tuple(views), no_rows(source.schema) if delta is None else delta)
@@ -207,6 +231,8 @@ class SiteTask:
             inter_bytes=packed(self._counts.inter_bytes),
             cleaned_results=self._cleaned_results,
             cleaned_bytes=self._cleaned_bytes,
+            latest=self._door.latest,
+            rejected=self._door.rejected,
         )
         self.effects_name = write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
         if self._spec.is_limited:  # Arrow would keep what it has freed for next time, on top of the budget

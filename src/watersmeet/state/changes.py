@@ -127,6 +127,23 @@ class ReplacePlan(msgspec.Struct, frozen=True, tag=True):
     is_written: bool = False
 
 
+class SeeTimes(msgspec.Struct, frozen=True, tag=True):
+    """Rows of some streams were accepted; these are the latest times of each."""
+
+    latest: dict[str, int]
+
+
+class DropRows(msgspec.Struct, frozen=True, tag=True):
+    """What some runs of an operator hold of some groups can take part in no result any more, and leaves the state."""
+
+    operator: OperatorId
+    runs: tuple[RunId, ...]
+    groups: GroupSet
+    rows: int = 0
+    bytes: int = 0
+    reason: str = ""
+
+
 class WriteResults(msgspec.Struct, frozen=True, tag=True):
     """The tasks have written files of results, to be published once this version is committed."""
 
@@ -156,6 +173,8 @@ Change = (
     | ReviveGroups
     | Reroute
     | ReplacePlan
+    | SeeTimes
+    | DropRows
     | WriteResults
     | FinishBatch
     | FinishAdaptation
@@ -199,6 +218,10 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return replace(manifest, sites=sites)
         case ReplacePlan():
             return _replan(manifest, change)
+        case SeeTimes(latest):
+            return replace(manifest, latest={**manifest.latest, **latest})
+        case DropRows(operator, runs, groups):
+            return _release(manifest, operator, runs, groups)
         case WriteResults(path, names):
             return replace(manifest, results=ResultFiles(following, path, names))
         case FinishBatch(batch):
@@ -217,12 +240,16 @@ def _add(manifest: Manifest, run: RunFile, generation: int) -> Manifest:
 
 
 def _release(
-    manifest: Manifest, operator: OperatorId, merged: tuple[RunId, ...], groups: GroupSet, generation: int
+    manifest: Manifest,
+    operator: OperatorId,
+    merged: tuple[RunId, ...],
+    groups: GroupSet,
+    generation: int | None = None,
 ) -> Manifest:
-    """Take groups of a generation out of some runs, and out of the manifest the runs no slice names any more."""
+    """Take groups of a generation, or of all, out of some runs; runs no slice names any more leave the manifest."""
     state, kept = manifest.operators[operator], list[Slice]()
     for part in state.slices:
-        if part.run not in merged or part.generation != generation:
+        if part.run not in merged or generation not in (None, part.generation):
             kept.append(part)
         elif left := part.groups - groups:
             kept.append(_narrowed(part, left))

@@ -123,6 +123,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """A version of a query's state. ``batch`` is the last of Spark's batches that is part of it.
 
     ``plan`` is carried out; ``original`` is the one the query gave as it was written, where another took its place.
+    ``latest`` is the latest event time of the rows of each stream that were accepted.
     """
 
     query_id: str
@@ -136,6 +137,7 @@ class Manifest(msgspec.Struct, frozen=True):
     cleaning: Cleaning | None = None
     results: ResultFiles | None = None
     original: Plan | None = None
+    latest: dict[str, int] = {}
 
     @property
     def written(self) -> Plan:

@@ -8,6 +8,10 @@ as a merge holds its result in memory: beyond it, an input has another run for e
 What a closed generation holds of an input lies in all the runs that were live when it was closed, and keeps them from
 being deleted. It does not grow any more, so it is merged at once, small runs with large ones, as long as four of them
 stay below a limit; the number of runs follows that of generations.
+
+Rows that end are kept apart by age (time-window compaction), so that a run ends as a whole and is dropped unread: the
+time until the last row ends is cut into `AGES` parts, and only runs of one part are merged. An older part gets no rows
+any more, and soon becomes one run. A run most of whose rows have ended is written anew without them.
 """
 
 from collections.abc import Mapping
@@ -17,6 +21,10 @@ from watersmeet.model.ids import RunId
 
 FAN_IN = 8
 CLOSED_FAN_IN = 4
+SETTLED_FAN_IN = 3
+AGES = 8
+WANING = 0.5
+NEVER = (1 << 63) - 1
 TIER_BASE_BYTES = 4 << 10
 MERGED_LIMIT_BYTES = 256 << 20
 
@@ -46,6 +54,44 @@ def choose(sizes: Mapping[RunId, int]) -> list[RunId]:
         if len(chosen) == FAN_IN and sum(sizes[run] for run in chosen) <= MERGED_LIMIT_BYTES:
             return chosen
     return []
+
+
+def choose_by_age(
+    sizes: Mapping[RunId, int], ends: Mapping[RunId, tuple[int, int]], over_by: int | None
+) -> list[RunId]:
+    """The live runs to merge now, by their bytes and by when their first and last rows end.
+
+    >>> ends = {RunId(f"run{number}"): (number, number + 5) for number in range(20)}
+    >>> choose_by_age(dict.fromkeys(ends, 100), ends, over_by=None)
+    ['run0', 'run1', 'run2']
+    >>> choose_by_age(
+    ...     {RunId("run0"): 100, RunId("run1"): 100}, {RunId("run0"): (0, 9), RunId("run1"): (8, 9)}, over_by=6
+    ... )
+    ['run0']
+    """
+    waning = [run for run, span in ends.items() if over_by is not None and _ended_share(span, over_by) > WANING]
+    if waning:
+        return sorted(waning)[:FAN_IN]
+    lasts = [last for _, last in ends.values()]
+    newest, oldest = max(lasts), min(lasts) if over_by is None else over_by
+    part = 1 << max(0, (newest - oldest) // AGES).bit_length()  # so that its bounds stay the same for long
+    ages: dict[int, dict[RunId, int]] = {}
+    for run, (_, last) in ends.items():
+        ages.setdefault(last // part, {})[run] = sizes[run]
+    for age, runs in sorted(ages.items()):
+        is_filling = age >= newest // part - 1
+        if not is_filling and len(runs) >= SETTLED_FAN_IN and sum(runs.values()) <= MERGED_LIMIT_BYTES:
+            return sorted(runs)[:FAN_IN]
+        chosen = choose(runs)
+        if chosen:
+            return chosen
+    return []
+
+
+def _ended_share(span: tuple[int, int], over_by: int) -> float:
+    """How many of a run's rows have ended, if they end evenly."""
+    first, last = span
+    return 0.0 if over_by <= first else min(1.0, (over_by - first) / max(1, last - first))
 
 
 def choose_closed(sizes: Mapping[RunId, int], limit_bytes: int) -> list[RunId]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from watersmeet.adapt.merging import choice
 from watersmeet.adapt.policy import Merge, Moment, Suggestion, View
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
-from watersmeet.model.plan import Operator
+from watersmeet.model.plan import Input, Operator
 from watersmeet.state.groups import groups_at
 from watersmeet.state.manifest import Manifest, RunFile, Slice
+from watersmeet.state.promises import Ends, ends, over_by
 from watersmeet.state.sizes import slice_bytes
 
 CLOSED_PARTS = 4
@@ -31,17 +32,17 @@ class MergePolicy:
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """A merge for every site and input that has too many runs."""
-        manifest = view.manifest
+        manifest, over = view.manifest, over_by(view.manifest)
         for operator in manifest.plan.operators:
             for site in range(manifest.sites):
-                yield from map(Suggestion, self._at(manifest, operator, SiteId(site)))
+                yield from map(Suggestion, self._at(manifest, operator, SiteId(site), over))
 
-    def _at(self, manifest: Manifest, operator: Operator, site: SiteId) -> Iterator[Merge]:
+    def _at(self, manifest: Manifest, operator: Operator, site: SiteId, over: Ends) -> Iterator[Merge]:
         live = manifest.live(operator.id, site)
         is_closing = self.merges_closed and manifest.cleaning is None
         closed = manifest.closed(operator.id, site) if is_closing else []
         for source in operator.inputs:
-            yield from _live(manifest, operator.id, source.name, site, live)
+            yield from _live(manifest, operator.id, source, site, live, over.get((operator.id, source.name)))
             yield from self._closed(manifest, operator.id, source.name, site, closed)
 
     def _closed(
@@ -64,15 +65,29 @@ class MergePolicy:
 
 
 def _live(
-    manifest: Manifest, operator: OperatorId, source: InputName, site: SiteId, live: Iterable[Pair]
+    manifest: Manifest, operator: OperatorId, source: Input, site: SiteId, live: Iterable[Pair], over_by: int | None
 ) -> Iterator[Merge]:
     here = groups_at(manifest.operators[operator].routing, site)
-    runs = _by_id(pair for pair in live if pair[0].input == source)
-    if len(runs) < choice.FAN_IN:
-        return
-    chosen = choice.choose({run.id: slice_bytes(run, part, here) for run, part in runs.values()})
+    runs = _by_id(pair for pair in live if pair[0].input == source.name)
+    sizes = {run.id: slice_bytes(run, part, here) for run, part in runs.values()}
+    spans = _spans(source, (run for run, _ in runs.values()))
+    if spans is None:
+        chosen = choice.choose(sizes) if len(runs) >= choice.FAN_IN else []
+        reason = f"{len(runs)} live runs of {source.name}"
+    else:
+        chosen, reason = choice.choose_by_age(sizes, spans, over_by), f"{len(runs)} live runs of {source.name}, by age"
     if chosen:
-        yield Merge(site, operator, source, tuple(chosen), here, reason=f"{len(runs)} live runs of {source}")
+        yield Merge(site, operator, source.name, tuple(chosen), here, reason=reason)
+
+
+def _spans(source: Input, runs: Iterable[RunFile]) -> dict[RunId, tuple[int, int]] | None:
+    """When the first and the last row of each run end; None where some rows never do."""
+    if source.life is None:
+        return None
+    life = source.life
+    spans = {run.id: ends(run, life) for run in runs}
+    known = {run: span for run, span in spans.items() if span is not None and span[1] < choice.NEVER}
+    return known if known and len(known) == len(spans) else None
 
 
 def _by_id(pairs: Iterable[Pair]) -> dict[RunId, Pair]:

@@ -38,6 +38,18 @@ class Gathered:
         """The number of the key each row belongs to."""
         return np.repeat(np.arange(self.counts.shape[1]), self.totals)
 
+    def between(self, start: int, stop: int) -> "Gathered":
+        """The rows of keys ``start`` to ``stop``."""
+        ends = np.concatenate([[0], np.cumsum(self.totals)])
+        low, high = int(ends[start]), int(ends[stop])
+        return Gathered(self.rows.slice(low, high - low), self.counts[:, start:stop])
+
+    @property
+    def part_of_rows(self) -> Index:
+        """The number of the part each row belongs to."""
+        parts, keys = self.counts.shape
+        return np.repeat(np.tile(np.arange(parts), keys), self.counts.T.ravel())
+
 
 def gather(found: Found, start: int, stop: int) -> Gathered:
     """The rows of keys ``start`` to ``stop`` in one input: the old ones are part 0, the new ones part 1."""
@@ -86,7 +98,6 @@ def _key_by_key(parts: Sequence[Located]) -> Index:
 
 
 def _regroup(side: Gathered, kind: Index, count: int) -> Gathered:
-    parts, keys = side.counts.shape
-    part = np.repeat(np.tile(np.arange(parts), keys), side.counts.T.ravel())
-    counts = [np.bincount(kind[part == number], minlength=count) for number in range(parts)]
+    part = side.part_of_rows
+    counts = [np.bincount(kind[part == number], minlength=count) for number in range(len(side.counts))]
     return Gathered(take_rows(side.rows, np.lexsort((part, kind))), np.stack(counts))

@@ -14,7 +14,7 @@ that are not all new: the sum over t < m of ``N1 x ... x Nt-1 x Pt x (Pt+1+Nt+1)
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,13 +28,26 @@ NEW: Kind = "new"
 BOTH: Kind = "both"
 
 
+class Check(Protocol):
+    """Drops some of the combinations as they are written out."""
+
+    def passed(self, index: Sequence[Index]) -> list[Index]:
+        """The results that stay, as row numbers in every input."""
+
+
 @dataclass(frozen=True)
 class Blocks:
-    """Ranges of rows, ``starts[input, block]`` and ``lengths[input, block]``, and the key of each block."""
+    """Ranges of rows, ``starts[input, block]`` and ``lengths[input, block]``, and the key of each block.
+
+    Where there is an ``order``, they are ranges of it: ``order[input]`` are row numbers. Of blocks with a ``check`` not
+    all combinations are results.
+    """
 
     starts: Index
     lengths: Index
     keys: Index
+    order: tuple[Index, ...] = ()
+    check: Check | None = None
 
     @property
     def sizes(self) -> Index:
@@ -49,7 +62,7 @@ def completed(sides: Sequence[Gathered], *, forget_pairs: bool = False) -> Block
     ranges = _Ranges(base, counts[:, 0], counts[:, 1])
     width = len(sides)
     before: Kind = "old" if forget_pairs else "both"
-    return _together([ranges.term((*[before] * i, "new", *[OLD] * (width - i - 1))) for i in range(width)])
+    return together([ranges.term((*[before] * i, "new", *[OLD] * (width - i - 1))) for i in range(width)])
 
 
 def missing(sides: Sequence[Gathered]) -> Blocks:
@@ -64,7 +77,7 @@ def missing(sides: Sequence[Gathered]) -> Blocks:
         for i in range(width - 1):
             terms.append(ranges.term((*[BOTH] * i, "new", *[OLD] * (width - i - 1))))
             terms.append(ranges.term((*[NEW] * i, "old", *[BOTH] * (width - i - 2), "new")))
-    return _together(terms)
+    return together(terms)
 
 
 def batches(blocks: Blocks, limit: int) -> Iterator[list[Index]]:
@@ -74,9 +87,23 @@ def batches(blocks: Blocks, limit: int) -> Iterator[list[Index]]:
         starts, lengths = blocks.starts[:, start:stop], blocks.lengths[:, start:stop]
         if stop - start == 1 and sizes[start] > limit:
             for tile in _tiles(starts[:, 0].tolist(), lengths[:, 0].tolist(), limit):
-                yield _write_out(*tile)
+                yield _rows(blocks, _write_out(*tile))
         else:
-            yield _write_out(starts, lengths)
+            yield _rows(blocks, _write_out(starts, lengths))
+
+
+def together(terms: Sequence[Blocks]) -> Blocks:
+    """The blocks of all terms; they have one order and one check."""
+    return Blocks(
+        np.concatenate([term.starts for term in terms], axis=1),
+        np.concatenate([term.lengths for term in terms], axis=1),
+        np.concatenate([term.keys for term in terms]),
+    )
+
+
+def _rows(blocks: Blocks, places: list[Index]) -> list[Index]:
+    index = [order[place] for order, place in zip(blocks.order, places, strict=True)] if blocks.order else places
+    return index if blocks.check is None else blocks.check.passed(index)
 
 
 @dataclass(frozen=True)
@@ -105,14 +132,6 @@ class _Ranges:
 def _laid_out(sides: Sequence[Gathered]) -> tuple[Index, Index]:
     """Where each key's rows begin, ``[input, key]``, and how many there are of each part, ``[input, part, key]``."""
     return np.stack([offsets(side.totals) for side in sides]), np.stack([side.counts for side in sides])
-
-
-def _together(terms: Sequence[Blocks]) -> Blocks:
-    return Blocks(
-        np.concatenate([term.starts for term in terms], axis=1),
-        np.concatenate([term.lengths for term in terms], axis=1),
-        np.concatenate([term.keys for term in terms]),
-    )
 
 
 def _write_out(starts: Index, lengths: Index) -> list[Index]:

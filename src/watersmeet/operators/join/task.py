@@ -2,7 +2,7 @@
 
     probe   -> which keys complete results, and where their rows lie     (`probe`)
     gather  -> the rows of some of the keys, key by key                  (`gather`)
-    product -> all combinations with at least one new row, in batches    (`product`)
+    product -> all combinations with at least one new row, in batches    (`product`; `lives` where rows have windows)
 
 It is a pure function of the rows the operator had and those the epoch brings; cleanup goes the same way with the
 generations of some groups (`generations`) in place of old and new rows. Keys are handled in parts, so that never
@@ -10,25 +10,28 @@ more than ``MATCH_LIMIT_BYTES`` of matching rows are gathered (unless one key al
 ``BATCH_LIMIT_BYTES`` of results are written out at once, however many rows one row matches.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.operators.join.gather import Gathered, gather, separate
 from watersmeet.operators.join.generations import Piece, parts
+from watersmeet.operators.join.lives import common_life, overlapping, overlapping_missing, scaled
 from watersmeet.operators.join.probe import Found, Side, probe
 from watersmeet.operators.join.product import Blocks, batches, completed, missing
 from watersmeet.operators.join.trace import Output, with_groups
 from watersmeet.operators.ranges import Index, cut
 from watersmeet.operators.results import Results
+from watersmeet.operators.spec import LifeSpec
 from watersmeet.state.groups import Hashes, group_of
 
 MATCH_LIMIT_BYTES = 32 << 20
 BATCH_LIMIT_BYTES = 4 << 20
 BATCH_LIMIT_ROWS = 1 << 15
+
+BlocksOf = Callable[[Sequence[Gathered]], Iterable[Blocks]]
 
 
 @dataclass
@@ -36,7 +39,8 @@ class JoinTask:
     """The join of one operator; ``output`` counts the results as they are produced.
 
     ``group_column`` is the name of a column that tells each result's group, for operators above to trace theirs by;
-    ``traced`` are the columns of that kind that the inputs have.
+    ``traced`` are the columns of that kind that the inputs have. ``lives`` are those of the inputs, ``life`` are the
+    columns that tell the results' own; if the join ``is_windowed``, they decide what is joined.
     """
 
     groups: int
@@ -44,6 +48,9 @@ class JoinTask:
     group_column: str | None = None
     traced: tuple[str, ...] = ()
     forget_pairs: bool = False
+    lives: tuple[LifeSpec | None, ...] = ()
+    life: LifeSpec | None = None
+    is_windowed: bool = False
     output: Output = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,28 +63,51 @@ class JoinTask:
         keys, found = probe(sides, self.groups)
         for start, stop in cut(_matched_bytes(found), MATCH_LIMIT_BYTES):
             gathered = [gather(side, start, stop) for side in found]
-            yield from self._part(keys[start:stop], gathered, partial(completed, forget_pairs=self.forget_pairs))
+            yield from self._part(keys[start:stop], gathered, self._completed)
 
     def clean(self, inputs: Sequence[Sequence[Piece]], limit_bytes: int = MATCH_LIMIT_BYTES) -> Iterator[Results]:
         """The results across generations, each once; at most ``limit_bytes`` of rows are gathered at a time."""
         for part in parts(inputs, limit_bytes):
-            yield from self._part(part.keys, part.inputs, missing)
+            yield from self._part(part.keys, part.inputs, self._missing)
 
-    def _part(
-        self, keys: Hashes, gathered: list[Gathered], blocks_of: Callable[[Sequence[Gathered]], Blocks]
-    ) -> Iterator[Results]:
+    def _completed(self, sides: Sequence[Gathered]) -> Iterable[Blocks]:
+        if self.is_windowed:
+            return overlapping(sides, self.lives)
+        return [completed(sides, forget_pairs=self.forget_pairs)]
+
+    def _missing(self, sides: Sequence[Gathered]) -> Iterable[Blocks]:
+        return overlapping_missing(sides, self.lives) if self.is_windowed else [missing(sides)]
+
+    def _part(self, keys: Hashes, gathered: list[Gathered], blocks_of: BlocksOf) -> Iterator[Results]:
         own = group_of(keys, self.groups)
         if self.key_columns is not None:
             gathered, hash_of = separate(gathered, self.key_columns)
             own = own[hash_of]
-        blocks = blocks_of(gathered)
+        if not self.is_windowed:
+            yield from self._results(own, gathered, blocks_of)
+            return
+        for first, some in scaled(gathered, self.lives):
+            yield from self._results(own[first:], some, blocks_of)
+
+    def _results(self, own: Index, gathered: list[Gathered], blocks_of: BlocksOf) -> Iterator[Results]:
         rows = [side.rows for side in gathered]
-        self.output.count(own, blocks, rows)
+        group_of_rows = own[gathered[0].owners]
+        given = list(rows)
         if self.group_column is not None:
-            rows[0] = with_groups(rows[0], self.group_column, own[gathered[0].owners])
-        together = tuple(rows)
-        for index in batches(blocks, _batch_rows(rows)):
-            yield Results(together, tuple(index))
+            given[0] = with_groups(rows[0], self.group_column, group_of_rows)
+        for blocks in blocks_of(gathered):
+            if blocks.check is None:
+                self.output.count(own, blocks, rows)
+            for index in batches(blocks, _batch_rows(given)):
+                if blocks.check is not None:
+                    self.output.count_each(group_of_rows[index[0]], rows, index)
+                yield Results(tuple(given), tuple(index), self._life_of(rows, index))
+
+    def _life_of(self, rows: Sequence[pa.RecordBatch], index: Sequence[Index]) -> dict[str, pa.Array]:
+        if self.life is None:
+            return {}
+        common = common_life(rows, self.lives, index)
+        return {self.life.begin: pa.array(common.begin), str(self.life.end): pa.array(common.ends())}
 
 
 def _matched_bytes(found: Sequence[Found]) -> Index:

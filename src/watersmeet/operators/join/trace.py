@@ -32,9 +32,28 @@ class Output:
         for number, batch in enumerate(rows):
             names = [name for name in self.traced if name in batch.schema.names]
             if names:
-                parts = results_by_row(blocks.starts[number], blocks.lengths[number], sizes, batch.num_rows)
+                parts = _by_row(blocks, number, batch.num_rows)
                 for name in names:
                     self.traced[name] += _count(groups_in(batch, name), parts, len(self.by_group))
+
+    def count_each(self, own: Counts, rows: Sequence[pa.RecordBatch], index: Sequence[Index]) -> None:
+        """Count results one by one; ``own`` is the group of each, ``index`` their rows."""
+        self.by_group += np.bincount(own, minlength=len(self.by_group))
+        for batch, numbers in zip(rows, index, strict=True):
+            for name in self.traced:
+                if name in batch.schema.names:
+                    groups = groups_in(batch, name)[numbers]
+                    self.traced[name] += np.bincount(groups, minlength=len(self.by_group))
+
+
+def _by_row(blocks: Blocks, number: int, rows: int) -> Index:
+    """In how many results each row of an input takes part."""
+    starts, lengths = blocks.starts[number], blocks.lengths[number]
+    if not blocks.order:
+        return results_by_row(starts, lengths, blocks.sizes, rows)
+    order = blocks.order[number]
+    by_place = results_by_row(starts, lengths, blocks.sizes, len(order))
+    return np.bincount(order, weights=by_place, minlength=rows).astype(np.int64)
 
 
 def results_by_row(starts: Index, lengths: Index, sizes: Index, rows: int) -> Index:

@@ -23,7 +23,7 @@ from watersmeet.runners.spark.exchange import Exchange
 from watersmeet.runners.spark.session import this_python
 from watersmeet.runners.spark.split import all_of, by_case, expression, hash_of, is_whole, site_of
 from watersmeet.runners.spark.types import spark_schema
-from watersmeet.runners.spark.union import STREAM, UnionLayout
+from watersmeet.runners.spark.union import STREAM, UnionLayout, holds_back, passes
 from watersmeet.runners.spark.worker_socket import acknowledge_at_once
 from watersmeet.site.effects import Report
 from watersmeet.site.layout import Layout, slot_name
@@ -70,22 +70,59 @@ class FirstDelta:
         numbers = {name: number for number, name in enumerate(self.union.streams)}
         sources = topology.stream_tags()
         stream_of = {tag: numbers[source.name] for tag, source in sources.items()}
-        keys = {stream_of[tag]: self._keys(source) for tag, source in sources.items()}
+        rules = {stream_of[tag]: self._rule(topology, source) for tag, source in sources.items()}
         tables = {stream_of[tag]: routing[topology.inputs[tag][0].id] for tag in sources}
         layout = topology.incoming(0)
-        hashed = by_case(STREAM, {number: hash_of(texts) for number, texts in keys.items()}, keys)
-        tag = by_case(STREAM, {number: F.lit(tag) for tag, number in stream_of.items()}, stream_of.keys())
+        hashed = by_case(STREAM, {number: rule.hash for number, rule in rules.items()}, rules)
+        aside = by_case(STREAM, {number: rule.aside for number, rule in rules.items()}, rules)
+        tag = by_case(STREAM, {number: F.lit(tag) for tag, number in stream_of.items()}, stream_of.values())
         slots = _slots(layout, sources, self.union.layout, STREAM, stream_of)
-        self._where = by_case(STREAM, {number: is_whole(texts) for number, texts in keys.items()}, keys)
+        is_kept = {number: F.lit(True) if rule.time else rule.joins for number, rule in rules.items()}
+        has_times = [bool(rule.time) for rule in rules.values()]
+        self._where = None if all(has_times) else by_case(STREAM, is_kept, rules)
         self._columns = [
             site_of(STREAM, tables, self.groups, hashed).alias(SITE),
-            tag.alias(TAG),
+            (tag + aside if any(has_times) else tag).alias(TAG),
             hashed.alias(HASH),
             *slots,
         ]
 
-    def _keys(self, source: Input) -> tuple[str, ...]:
-        return tuple(in_slots(key.sql, self.union.layout) for key in source.keys)
+    def _rule(self, topology: Topology, source: Input) -> "_Rule":
+        keys = tuple(in_slots(key.sql, self.union.layout) for key in source.keys)
+        stream = topology.plan.stream(source.name)
+        if stream.time is None:
+            return _Rule(keys)
+        texts = (stream.time.sql, *((passes(stream.name).sql,) if holds_back(stream) else ()))
+        time, *flags = (in_slots(text, self.union.layout) for text in texts)
+        return _Rule(keys, time, flags[0] if flags else None)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """How the rows of a stream become messages: the SQL of their key, and of their time and filters, if they have any.
+
+    Rows that join nothing are dropped, or put aside at any site if they have a time.
+    """
+
+    keys: tuple[str, ...]
+    time: str | None = None
+    passes: str | None = None
+
+    @property
+    def joins(self) -> SparkColumn:
+        """Whether a row can be joined with anything."""
+        return is_whole(self.keys) & expression(self.passes) if self.passes else is_whole(self.keys)
+
+    @property
+    def hash(self) -> SparkColumn:
+        """The hash of a row's key, or of its time if it joins nothing."""
+        hashed = hash_of(self.keys)
+        return F.when(self.joins, hashed).otherwise(hash_of([self.time])) if self.time else hashed
+
+    @property
+    def aside(self) -> SparkColumn:
+        """What its tag has in addition if it joins nothing."""
+        return F.when(self.joins, 0).otherwise(tag_of(Kind.ASIDE)) if self.time else F.lit(0)
 
 
 def next_delta(produced: DataFrame, topology: Topology, level: int, routing: Routing, groups: int) -> DataFrame:

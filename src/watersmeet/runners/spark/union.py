@@ -1,18 +1,22 @@
 """All streams as one streaming DataFrame: the input of every epoch.
 
 Each row has the number of its stream, and its columns in slots that all streams share. Filters and projections are
-evaluated here, by Spark; keys are not: which column a row is joined on is the plan's business, and the plan may change
-while the streaming query goes on. They are hashed in the select of each batch (`levels`).
+evaluated here, by Spark; of a stream with event times all rows go on, with a mark where a filter holds them back. Keys
+are not evaluated here: which column a row is joined on is the plan's business, and the plan may change while the
+streaming query goes on. They are hashed in the select of each batch (`levels`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from watersmeet.driver.topology import Topology
-from watersmeet.runners.spark.split import expression
+from watersmeet.model.plan import Column, Stream
+from watersmeet.runners.spark.split import all_of, expression
 from watersmeet.runners.spark.types import null
 from watersmeet.site.layout import Layout, pack, slot_name
 
@@ -31,7 +35,9 @@ class UnionLayout:
         """The layout of a query's streams, which is the same for all of its plans."""
         columns = topology.stream_columns()
         names = tuple(stream.name for stream in topology.plan.streams if stream.name in columns)
-        return cls(names, pack({n: columns[name] for n, name in enumerate(names)}, topology.plan.types))
+        flags = {name: (passes(name),) if holds_back(topology.plan.stream(name)) else () for name in names}
+        types = {**topology.plan.types, **{column: pa.bool_() for flag in flags.values() for column in flag}}
+        return cls(names, pack({n: (*columns[name], *flags[name]) for n, name in enumerate(names)}, types))
 
     def union(self, topology: Topology, frames: Mapping[str, DataFrame]) -> DataFrame:
         """All streams as one."""
@@ -42,12 +48,28 @@ class UnionLayout:
 
     def _part(self, topology: Topology, number: int, frame: DataFrame) -> DataFrame:
         name = self.streams[number]
-        frame = frame.alias(name)
-        for condition in topology.plan.stream(name).filters:
+        frame, stream = frame.alias(name), topology.plan.stream(name)
+        for condition in () if holds_back(stream) else stream.filters:
             frame = frame.where(condition)
-        own = {slot: expression(column.sql) for column, slot in self.layout.columns[number]}
+        own = {slot: _value(column, stream) for column, slot in self.layout.columns[number]}
         slots = [
             own[slot].alias(slot_name(slot)) if slot in own else null(kind, slot_name(slot))
             for slot, kind in enumerate(self.layout.slots)
         ]
         return frame.select(F.lit(number).alias(STREAM), *slots)
+
+
+def passes(stream: str) -> Column:
+    """The column that tells whether a stream's filters let a row pass."""
+    return Column(stream, "#passes")
+
+
+def holds_back(stream: Stream) -> bool:
+    """Whether rows that filters do not let pass are only marked: they still tell how far the stream's time has come."""
+    return stream.time is not None and bool(stream.filters)
+
+
+def _value(column: Column, stream: Stream) -> SparkColumn:
+    if column == passes(stream.name):
+        return F.coalesce(all_of([F.expr(condition) for condition in stream.filters]), F.lit(False))
+    return expression(column.sql)

@@ -1,0 +1,1 @@
+"""Which state can go because nothing can be joined with it any more."""

@@ -1,0 +1,94 @@
+"""Lengths of time as Spark's users write them: ``"30 seconds"``, ``"1 hour 30 minutes"``, ``"INTERVAL 2 DAYS"``."""
+
+import re
+from datetime import timedelta
+
+from watersmeet.model.errors import OptionError
+
+_UNITS_US = {
+    "microsecond": 1,
+    "us": 1,
+    "millisecond": 1_000,
+    "ms": 1_000,
+    "second": 1_000_000,
+    "s": 1_000_000,
+    "minute": 60_000_000,
+    "min": 60_000_000,
+    "hour": 3_600_000_000,
+    "h": 3_600_000_000,
+    "day": 86_400_000_000,
+    "d": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_PART = re.compile(r"\s*([+-]?[0-9]{1,18}(?:\.[0-9]{1,6})?)\s*([a-z]+)\s*,?", re.IGNORECASE)
+LONGEST_US = 1 << 61
+"""Some 73,000 years; times and lengths can be added without a thought."""
+
+
+def duration_us(what: str, value: object, *, may_be_zero: bool) -> int:
+    """A length of time in microseconds; ``what`` it is, for whoever has to mend it.
+
+    >>> duration_us("window", "1 hour 30 minutes", may_be_zero=False)
+    5400000000
+    >>> duration_us("watermark", "0 seconds", may_be_zero=True)
+    0
+    >>> duration_us("window", "a while", may_be_zero=False)
+    Traceback (most recent call last):
+    watersmeet.model.errors.OptionError: [OptionError] window is 'a while': it is a length of time: ...
+    """
+    total = _microseconds(what, value)
+    if total < 0 or (total == 0 and not may_be_zero):
+        sign = "negative" if total < 0 else "no time at all"
+        raise _bad(what, value, f"it is {sign}")
+    if total > LONGEST_US:
+        raise _bad(what, value, "it is more than 70,000 years")
+    return total
+
+
+def written(length_us: int) -> str:
+    """A length of time in words, in the largest units that need no fractions.
+
+    >>> written(5_400_000_000), written(0), written(90_000_001)
+    ('1 hour 30 minutes', '0 seconds', '1 minute 30 seconds 1 microsecond')
+    """
+    parts, rest = [], length_us
+    for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
+        count, rest = divmod(rest, _UNITS_US[unit])
+        if count:
+            parts.append(f"{count} {unit}{'s' if count != 1 else ''}")
+    return " ".join(parts) or "0 seconds"
+
+
+def _microseconds(what: str, value: object) -> int:
+    if isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)
+    if not isinstance(value, str):
+        raise _bad(what, value, "it is a length of time: numbers with units")
+    text = re.sub(r"^\s*interval\b", "", value.strip(), flags=re.IGNORECASE).replace("'", "")
+    total, at = 0, 0
+    while at < len(text):
+        found = _PART.match(text, at)
+        if found is None:
+            raise _bad(what, value, "it is a length of time: numbers with units")
+        unit = found[2].lower()
+        known = unit if unit in _UNITS_US else unit.removesuffix("s")
+        if known in ("month", "year", "quarter"):
+            raise _bad(what, value, f"a {known} is not always as long, and a row lives to the microsecond")
+        if known not in _UNITS_US:
+            raise _bad(what, value, f"{found[2]} is no unit of time")
+        total += _scaled(found[1], _UNITS_US[known])
+        at = found.end()
+    if not text.strip():
+        raise _bad(what, value, "it is a length of time: numbers with units")
+    return total
+
+
+def _scaled(number: str, unit_us: int) -> int:
+    whole, _, part = number.partition(".")
+    sign = -1 if whole.startswith("-") else 1
+    return int(whole) * unit_us + (sign * int(part) * unit_us // 10 ** len(part) if part else 0)
+
+
+def _bad(what: str, value: object, why: str) -> OptionError:
+    how = 'write it as "30 seconds", "10 minutes" or "1 hour 30 minutes"'
+    return OptionError(f"{what} is {value!r}", why=why, how=how)

@@ -1,0 +1,68 @@
+"""The door of the query: rows that break a promise of their stream are rejected, and the times of all others noted.
+
+Whether a row is admitted is decided before anything else, filters included, so all rows of a stream with event times
+come to a site. A promise counts from the end of the epoch that made it: rows of one epoch never reject each other,
+whichever comes first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.operators.join.lives import as_numbers
+from watersmeet.operators.ranges import Index
+from watersmeet.site.effects import Rejected
+from watersmeet.site.layout import Layout, slot_name
+
+LATE, NO_TIME = "late", "null time"
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What is asked of the rows of a stream: a time, and none before the stream's watermark."""
+
+    stream: str
+    time: str
+    watermark: int | None = None
+
+
+@dataclass
+class Door:
+    """Lets rows in, and counts those it does not."""
+
+    admissions: Mapping[int, Admission]
+    incoming: Layout
+    latest: dict[str, int] = field(default_factory=dict)
+    _rejected: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def admitted(self, tag: int, messages: pa.RecordBatch, mine: Index) -> Index:
+        """Which of some messages for an input are let in, by number."""
+        admission = self.admissions.get(tag)
+        if admission is None:
+            return mine
+        times = messages.column(self._slot(tag, admission.time)).take(pa.array(mine))
+        has_time = times.is_valid().to_numpy(zero_copy_only=False)
+        moments = as_numbers(times.fill_null(0))
+        early = has_time & (moments < admission.watermark) if admission.watermark is not None else ~has_time & False
+        self._reject(admission.stream, NO_TIME, int(np.count_nonzero(~has_time)))
+        self._reject(admission.stream, LATE, int(np.count_nonzero(early)))
+        let_in = has_time & ~early
+        if let_in.any():
+            latest = int(moments[let_in].max())
+            self.latest[admission.stream] = max(latest, self.latest.get(admission.stream, latest))
+        admitted: Index = mine[let_in]
+        return admitted
+
+    @property
+    def rejected(self) -> tuple[Rejected, ...]:
+        """How many rows were rejected, and why."""
+        return tuple(Rejected(stream, reason, rows) for (stream, reason), rows in sorted(self._rejected.items()))
+
+    def _reject(self, stream: str, reason: str, rows: int) -> None:
+        if rows:
+            self._rejected[stream, reason] = self._rejected.get((stream, reason), 0) + rows
+
+    def _slot(self, tag: int, name: str) -> str:
+        return next(slot_name(slot) for column, slot in self.incoming.columns[tag] if column.name == name)
