@@ -157,3 +157,49 @@ def _timed_tables(draw: st.DrawFn, schema: pa.Schema, most_rows: int, ids: objec
         columns["ts"] = pa.array(draw(st.lists(moments, min_size=rows, max_size=rows)), pa.int64())
         columns["ts"] = columns["ts"].cast(schema.field("ts").type)
     return pa.table(columns, schema=schema)
+
+
+@dataclass(frozen=True)
+class OuterCase(TimedCase):
+    """A case whose last step is an outer, semi or anti join; ``tests`` are what it is on besides equalities."""
+
+    how: str = "left"
+    on: str = ""
+    left: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
+
+
+@st.composite
+def outer_cases(draw: st.DrawFn, most_left: int = 2, most_epochs: int = 5, most_rows: int = 5) -> OuterCase:
+    """One or two streams joined, and one more by an outer, semi or anti join, perhaps on a condition between times."""
+    names = NAMES[: draw(st.integers(1, most_left)) + 1]
+    kind = draw(st.sampled_from([pa.int64(), pa.string()]))
+    nodes, schemas = [], {}
+    for name in names:
+        has_time = draw(st.integers(0, 7)) > 0
+        fields = [("k0", kind), ("id", pa.int64()), *([("ts", pa.timestamp("us", "UTC"))] if has_time else [])]
+        schemas[name] = pa.schema(fields)
+        window = draw(st.sampled_from([None, 1, 3, 8])) if has_time else None
+        delay = draw(st.sampled_from([None, 0, 0, 2, 5])) if has_time else None
+        nodes.append(StreamNode(name, schemas[name], "ts" if has_time else None, window, delay))
+    left, inner = draw(_trees(nodes[:-1], ["k0"]))
+    first, last = draw(st.sampled_from(nodes[:-1])), nodes[-1]
+    texts = [f"{first.name}.k0 = {last.name}.k0"]
+    if first.time and last.time and draw(st.booleans()):
+        text = "{b}.ts BETWEEN {a}.ts - INTERVAL 2 MICROSECONDS AND {a}.ts + INTERVAL 4 MICROSECONDS"
+        texts.append(text.format(a=first.name, b=last.name))
+    texts += draw(
+        st.lists(st.sampled_from([f"{first.name}.id < {last.name}.id + 3", f"{first.name}.id % 3 <> 0"]), max_size=1)
+    )
+    texts += draw(st.lists(st.just(f"{last.name}.id % 4 <> 0"), max_size=1))
+    how = draw(st.sampled_from(["left", "right", "full", "semi", "anti"]))
+    on = " AND ".join(texts)
+    shown = names if how in ("left", "right", "full") else names[:-1]
+    needed = tuple(f"{name}.{field}" for name in shown for field in schemas[name].names)
+    ids = iter(range(10**6))
+    epochs = tuple(
+        {name: draw(_timed_tables(schemas[name], most_rows, ids, 6 * epoch)) for name in names}
+        for epoch in range(draw(st.integers(1, most_epochs)))
+    )
+    node = JoinNode((left, last), on, how)
+    return OuterCase(Query(node, needed), (), epochs, how, on, tuple(names[:-1]), inner)

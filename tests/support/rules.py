@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tests.support.draws import TimedCase
-from tests.support.oracle import joined
+from tests.support.draws import OuterCase, TimedCase
+from tests.support.oracle import connection, joined, multiset
 from watersmeet.model.query import StreamNode
 
 
@@ -55,3 +56,71 @@ def lives_overlap(nodes: Sequence[StreamNode]) -> list[str]:
     ends = [f"epoch_us({each.name}.{each.time}) + {each.window_us}" for each in timed if each.window_us is not None]
     begins = [f"epoch_us({each.name}.{each.time})" for each in timed]
     return [f"greatest({', '.join(begins)}) < least({', '.join(ends)})"] if ends else []
+
+
+def expected_outer(case: OuterCase, *, has_ended: bool) -> Counter[str]:
+    """What an outer join of all accepted rows gives, but for rows alone of which a match may still come."""
+    accepted, _ = accepted_rows(case.nodes, case.epochs)
+    for name, tables in accepted.items():
+        connection().register(name, pa.concat_tables(tables))
+    last = next(name for name in case.nodes if name not in case.left)
+    left = [case.nodes[name] for name in case.left]
+    inner = " AND ".join([*case.inner, *lives_overlap(left)]) or "true"
+    columns = ", ".join(f"{name} AS {name}" for name in case.left)
+    connection().execute(
+        f"CREATE OR REPLACE TEMP TABLE L AS SELECT {columns} FROM {', '.join(case.left)} WHERE {inner}"
+    )
+    connection().execute(f"CREATE OR REPLACE TEMP TABLE R AS SELECT {last} AS {last} FROM {last}")
+    on = " AND ".join([f"({case.on})", *lives_overlap(list(case.nodes.values()))])
+    latest = {name: _latest(tables) for name, tables in accepted.items()}
+    due = {side: "true" if has_ended else _due(case, latest, side) for side in "LR"}
+    matched = {"L": f"EXISTS (SELECT 1 FROM R WHERE {on})", "R": f"EXISTS (SELECT 1 FROM L WHERE {on})"}
+    pairs = f"SELECT {_fields(case, [*case.left, last])} FROM L, R WHERE {on}"
+    nulls = {"L": [last], "R": case.left}
+    shown = {side: _fields(case, [*case.left, last], nulls[side]) for side in "LR"}
+    alone = {side: f"SELECT {shown[side]} FROM {side} WHERE NOT {matched[side]} AND {due[side]}" for side in "LR"}
+    only_left = _fields(case, case.left)
+    query = {
+        "left": f"{pairs} UNION ALL {alone['L']}",
+        "right": f"{pairs} UNION ALL {alone['R']}",
+        "full": f"{pairs} UNION ALL {alone['L']} UNION ALL {alone['R']}",
+        "semi": f"SELECT {only_left} FROM L WHERE {matched['L']}",
+        "anti": f"SELECT {only_left} FROM L WHERE NOT {matched['L']} AND {due['L']}",
+    }[case.how]
+    found = multiset(connection().sql(query).to_arrow_table())
+    for name in accepted:
+        connection().unregister(name)
+    return found
+
+
+def _fields(case: OuterCase, names: Sequence[str], nulls: Sequence[str] = ()) -> str:
+    columns = [(name, field.name) for name in names for field in case.nodes[name].schema]
+    return ", ".join(f"{'NULL' if name in nulls else f'{name}.{field}'} AS {name}_{field}" for name, field in columns)
+
+
+def _latest(tables: Sequence[pa.Table]) -> int | None:
+    table = pa.concat_tables(tables)
+    return pc.max(table.column("ts").cast(pa.int64())).as_py() if "ts" in table.column_names else None
+
+
+def _due(case: OuterCase, latest: Mapping[str, int | None], side: str) -> str:
+    """Whether no match can come any more: by a null key, the other side's watermark and lives, or the condition."""
+    last = next(name for name in case.nodes if name not in case.left)
+    own = list(case.left) if side == "L" else [last]
+    other = [last] if side == "L" else list(case.left)
+    first = case.on.split(".")[0]
+    null_key = f"{first if side == 'L' else last}.k0 IS NULL"
+    marks = []
+    for name in other:
+        node = case.nodes[name]
+        if node.delay_us is None or latest[name] is None:
+            return null_key
+        marks.append(latest[name] - node.delay_us)
+    mark = min(marks)
+    timed = [case.nodes[name] for name in own if case.nodes[name].time]
+    ends = [f"epoch_us({each.name}.ts) + {each.window_us}" for each in timed if each.window_us is not None]
+    conditions = [f"least({', '.join(ends)}) <= {mark}"] if ends and all(case.nodes[n].time for n in other) else []
+    if "BETWEEN" in case.on and len(case.left) == 1:
+        later = 4 if side == "L" else 2
+        conditions.append(f"epoch_us({own[0]}.ts) + {later} < {mark}")
+    return " OR ".join([null_key, *conditions]).join("()")

@@ -41,7 +41,7 @@ def relation(flow: wm.Flow, frames: Mapping[str, DataFrame], node: Node) -> wm.R
     if isinstance(node, FilterNode):
         return relation(flow, frames, node.input).where(node.condition)
     assert isinstance(node, JoinNode)
-    return flow.join(*(relation(flow, frames, each) for each in node.inputs), on=node.on)
+    return flow.join(*(relation(flow, frames, each) for each in node.inputs), on=node.on, how=node.how)
 
 
 def times_of(node: StreamNode) -> dict[str, object]:
@@ -52,7 +52,9 @@ def times_of(node: StreamNode) -> dict[str, object]:
 
 def run_case(spark: SparkSession, case: Case, **options: object) -> Counter[str]:
     frames = {name: wm.testing.replay(spark, tables) for name, tables in case.streams.items()}
-    return run(relation(wm.Flow(spark), frames, case.query.node), **options)
+    rows = relation(wm.Flow(spark), frames, case.query.node)
+    named = [f"{text} AS {text.replace('.', '_')}" for text in case.query.needed or ()]
+    return run(rows.select(*named) if named else rows, **options)
 
 
 def run(rows: wm.Relation, **options: object) -> Counter[str]:

@@ -14,6 +14,7 @@ There are moments at which the coordinator asks:
 | idle | input pauses | cleanup |
 | asked | the user asks for all missing results | cleanup |
 | end | all input was consumed | cleanup, bottom-up |
+| final | rows are due that come out alone, and no input is there | a step without rows |
 | over | nothing is missing any more | closed groups to be live again |
 """
 
@@ -30,7 +31,7 @@ from watersmeet.state.manifest import LIVE, Manifest
 GENERATIONS_MAX = 64
 """A cleanup of the older half then joins 32 generations at once; fewer would read the same rows more often."""
 
-Moment = Literal["start", "tasks", "step", "between", "idle", "asked", "end", "over"]
+Moment = Literal["start", "tasks", "step", "between", "idle", "asked", "end", "final", "over"]
 
 
 @dataclass(frozen=True)

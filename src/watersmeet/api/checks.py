@@ -1,5 +1,6 @@
 """What can be seen to be wrong with a query before it starts, although Spark would tell only when it runs."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -7,6 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
 from watersmeet.model.errors import DuplicateNameError, OptionError, UnknownNameError, UnsupportedError, nearest
+from watersmeet.model.plan import Input, Operator, Plan
 from watersmeet.runners.spark.sinks import FileSink, Sink
 from watersmeet.runners.spark.tables import TableSink
 
@@ -108,3 +110,35 @@ def _check_type(form: str, field: spark_types.StructField) -> None:
             if isinstance(kind, _NESTED)
             else f"cast it, as in CAST({field.name} AS STRING) AS {field.name}",
         )
+
+
+def check_ends(plan: Plan, trigger: Mapping[str, object], *, ends_input: bool) -> None:
+    """Refuse an end of the input that never comes, and warn of rows that would never come out."""
+    if ends_input and "availableNow" not in trigger:
+        raise OptionError(
+            "option endOfInput is true, and the query does not end by itself",
+            why="the input has ended when all there is was consumed, and a running query always waits for more",
+            how="use trigger(availableNow=True), or leave endOfInput out",
+        )
+    for operator in plan.operators if not ends_input else ():
+        for number in operator.preserved if operator.how != "semi" else ():
+            source, other = operator.inputs[number], operator.inputs[1 - number]
+            if not _may_be_decided(plan, source, other):
+                warnings.warn(_never_alone(operator, source, other), stacklevel=4)
+
+
+def _may_be_decided(plan: Plan, source: Input, other: Input) -> bool:
+    """Whether the other side ever promises that no match for a row comes any more."""
+    streams = [plan.stream(other.name)] if other.stream else list(plan.streams)
+    has_promises = all(stream.delay_us is not None for stream in streams if stream.name != source.name)
+    life = source.life
+    is_bounded = life is not None and other.life is not None and not life.is_endless
+    return has_promises and (is_bounded or any(name == other.name for name, _ in source.reach))
+
+
+def _never_alone(operator: Operator, source: Input, other: Input) -> str:
+    return (
+        f"rows of {source.name} that have no match never come out of the {operator.how} join: nothing says when no "
+        f"match of {other.name} can come any more. Give {other.name} a time and a watermark, and {source.name} a "
+        f"window or a condition between the times; or run with trigger(availableNow=True) and option('endOfInput', 'true')."
+    )

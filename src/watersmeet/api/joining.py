@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from watersmeet.api.shape import Shape
 from watersmeet.model.errors import QueryError, UnsupportedError
-from watersmeet.model.query import JoinNode
+from watersmeet.model.query import How, JoinNode
 from watersmeet.planning.dialect import is_name
 from watersmeet.planning.names import check_names
 from watersmeet.planning.tree import streams_of
@@ -20,13 +20,24 @@ if TYPE_CHECKING:
 
 On = str | SparkColumn | Sequence[str] | Sequence[SparkColumn]
 
-_INNER = "inner"
-_OTHERS = ("cross", "outer", "full", "fullouter", "left", "leftouter", "right", "rightouter")
-_HALVES = ("semi", "leftsemi", "anti", "leftanti")
+_KINDS: dict[str, How] = {
+    "inner": "inner",
+    "outer": "full",
+    "full": "full",
+    "fullouter": "full",
+    "left": "left",
+    "leftouter": "left",
+    "right": "right",
+    "rightouter": "right",
+    "semi": "semi",
+    "leftsemi": "semi",
+    "anti": "anti",
+    "leftanti": "anti",
+}
 
 
 def join_relations(flow: "Flow", given: Sequence[object], on: object, how: object) -> "Relation":
-    """An inner join, checked. After the relations, ``on`` and ``how`` may come by position."""
+    """A join, checked. After the relations, ``on`` and ``how`` may come by position."""
     from watersmeet.api.relation import Relation  # noqa: PLC0415 -- a relation joins others
 
     relations = [each for each in given if isinstance(each, Relation)]
@@ -37,13 +48,13 @@ def join_relations(flow: "Flow", given: Sequence[object], on: object, how: objec
         _check_joinable(flow, relation)
     if len(relations) < 2:  # noqa: PLR2004
         raise QueryError("a join has one relation", why="there is nothing to join it with", how="give two or more")
-    _check_how(how)
+    kind = _kind(how)
     streams = [stream for relation in relations for stream in streams_of(relation.shape.node)]
     check_names(streams, case_sensitive=flow.case_sensitive)
     shapes = [relation.shape for relation in relations]
     shared, condition = _condition(flow, shapes, on)
-    node = JoinNode(tuple(each.node for each in shapes), condition)
-    joined = Shape(flow, node, joined_view([each.view for each in shapes], shared))
+    node = JoinNode(tuple(each.node for each in shapes), condition, kind)
+    joined = Shape(flow, node, joined_view([each.view for each in shapes], shared, kind))
     joined.plan()
     return Relation(joined.checked(condition))
 
@@ -97,21 +108,19 @@ def _equal(views: Sequence[View], name: str) -> str:
     return " AND ".join(f"{first} = {other}" for other in others)
 
 
-def _check_how(how: object) -> None:
+def _kind(how: object) -> How:
+    """The kind of join that Spark's word means."""
     if how is None:
-        return
+        return "inner"
+    known = "one of 'inner', 'left', 'right', 'full', 'semi' and 'anti'"
     if not isinstance(how, str):
-        raise QueryError(f"how is {how!r}", why="it names the kind of join", how="leave it out, or write 'inner'")
-    kind = how.lower().replace("_", "").replace(" ", "")
-    if kind == _INNER:
-        return
-    if kind == "cross":
+        raise QueryError(f"how is {how!r}", why="it names the kind of join", how=f"leave it out, or write {known}")
+    word = how.lower().replace("_", "").replace(" ", "")
+    if word == "cross":
         raise UnsupportedError("how is 'cross'", why="rows are found by an equality", how="join on one with on=...")
-    if kind in _OTHERS or kind in _HALVES:
-        raise UnsupportedError(
-            f"how is {how!r}", why="this version has inner joins only", how="leave how out, or use Spark's own join"
-        )
-    raise QueryError(f"how is {how!r}", why="there is no such join", how="leave it out, or write 'inner'")
+    if word not in _KINDS:
+        raise QueryError(f"how is {how!r}", why="there is no such join", how=f"leave it out, or write {known}")
+    return _KINDS[word]
 
 
 def _check_joinable(flow: "Flow", relation: "Relation") -> None:

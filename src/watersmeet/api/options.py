@@ -59,6 +59,7 @@ class Options(msgspec.Struct, frozen=True):
     partition_groups: int | None = None
     sites: int | None = None
     retained_versions: int = 10
+    end_of_input: bool = False
 
 
 def parse(options: Mapping[str, object], sink: str) -> tuple[Options, dict[str, str]]:
@@ -143,6 +144,13 @@ def _moment(name: str, value: object) -> str:
     return text
 
 
+def _flag(name: str, value: object) -> bool:
+    words = {"true": True, "false": False}
+    if str(value).strip().lower() not in words:
+        raise _bad(name, value, "true or false", "true")
+    return words[str(value).strip().lower()]
+
+
 def _location(name: str, value: object) -> str:
     text = _text(value).strip()
     if not text:
@@ -177,4 +185,5 @@ _OURS = {
     "partitionGroups": ("partition_groups", _whole(MAX_GROUPS, "300")),
     "sites": ("sites", _whole(MAX_SITES, "4")),
     "retainedVersions": ("retained_versions", _whole(100_000, "10")),
+    "endOfInput": ("end_of_input", _flag),
 }

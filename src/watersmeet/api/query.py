@@ -68,7 +68,7 @@ class Query:
     def processAllAvailable(self) -> None:
         """Wait until all input that is there now has been joined and given to the sink."""
         try:
-            self._run.query.processAllAvailable()
+            self._run.process_all()
         except Exception as error:
             raise self._run.failure() or error from error
 

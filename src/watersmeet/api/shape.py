@@ -80,7 +80,7 @@ class Shape:
     def showing(self, members: tuple[Output | View, ...]) -> "Shape":
         """With other columns. A stream stays one, under its name, with other columns."""
         old = self.view
-        view = View(members, old.name, shared=old.shared, case_sensitive=old.case_sensitive)
+        view = View(members, old.name, shared=old.shared, case_sensitive=old.case_sensitive, how=old.how)
         shown = replace(self, view=view)
         shown.frame()
         return shown

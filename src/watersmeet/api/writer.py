@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row
 
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.api.arguments import names_of
-from watersmeet.api.checks import check_columns, check_name, check_place, check_trigger
+from watersmeet.api.checks import check_columns, check_ends, check_name, check_place, check_trigger
 from watersmeet.api.options import DEFAULT_GROUPS, Options, parse
 from watersmeet.api.query import Query
 from watersmeet.driver.checkpoint import Expectation, plan_to_go_on_with
@@ -195,6 +195,7 @@ class StreamWriter:
         plan = traced(plan) if switches().trace else plan
         location = self._location(options)
         plan = plan_to_go_on_with(location, plan)
+        check_ends(plan, self._trigger, ends_input=options.end_of_input)
         session, row = self._flow.spark, Topology(plan).row_schema()
         empty = self._relation.projection.apply(empty_frame(session, row))
         self._relation.projection.refuse_aggregates(empty)
@@ -229,6 +230,7 @@ class StreamWriter:
                 options.inactive_epochs,
             ),
             cleans_when_idle=options.cleanup == "idle",
+            ends_input=options.end_of_input,
         )
         return Query(start_run(start))
 

@@ -24,6 +24,7 @@ from watersmeet.driver.progress import Cleanup, History, step_metrics
 from watersmeet.driver.step import Stepper
 from watersmeet.model.errors import CheckpointCorruptError, StoppedError, failed
 from watersmeet.model.ids import BatchId, OperatorId
+from watersmeet.state.changes import EndInput
 from watersmeet.state.manifest import Manifest
 
 CANCEL_EVERY_S = 0.5
@@ -74,6 +75,12 @@ class Loop(Generic[Batch]):
                 return False
             self._clean()
             return True
+
+    def end_input(self) -> None:
+        """All streams have ended."""
+        with self._taking_turns():
+            if not self.manifest.has_ended and not self.stopping.is_set():
+                self.stepper.commit_adaptations([EndInput("all there is was consumed, and nothing more comes")])
 
     def revive(self) -> None:
         """At the end, leave as much of the state live for the next run as the budget has room for."""

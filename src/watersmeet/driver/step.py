@@ -31,6 +31,7 @@ from watersmeet.site.effects import Effects
 from watersmeet.state.changes import (
     BeginCleaning,
     Change,
+    DecideRows,
     FinishAdaptation,
     FinishBatch,
     ReplacePlan,
@@ -38,6 +39,7 @@ from watersmeet.state.changes import (
     WriteResults,
     apply_all,
 )
+from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest
 
 _LOG = logging.getLogger("watersmeet")
@@ -194,6 +196,20 @@ def _latest(manifest: Manifest, effects: Sequence[Effects]) -> dict[str, int]:
     return {stream: time_us for stream, time_us in told.items() if time_us > manifest.latest.get(stream, time_us - 1)}
 
 
+def _decided(step: Step[Batch]) -> list[Change]:
+    """Which rows of preserved inputs the tasks have decided on: of groups that miss nothing, and of those cleaned."""
+    manifest, cleaning, changes = step.manifest, step.manifest.cleaning, list[Change]()
+    for operator in (each for spec in step.levels if not spec.only_stores for each in spec.operators):
+        for source in (operator.inputs[number] for number in operator.preserved):
+            decision = step.levels[-1].decisions.get(source.tag)
+            if decision is not None and bool((decision.decided.array < decision.limit).any()):
+                groups = GroupSet.of(range(manifest.groups)) - manifest.spilled(operator.id)
+                is_cleaned = cleaning is not None and cleaning.operator == operator.id
+                groups = groups | GroupSet.of(cleaning.groups) if cleaning is not None and is_cleaned else groups
+                changes.append(DecideRows(operator.id, source.name, groups, decision.limit))
+    return changes
+
+
 def _changes_of(step: Step[Batch], done: Done) -> list[Change]:
     """What the tasks did, as changes; every task must have told."""
     if len(done.effects) != step.tasks:
@@ -206,4 +222,5 @@ def _changes_of(step: Step[Batch], done: Done) -> list[Change]:
     latest = _latest(step.manifest, done.effects)
     if latest:
         changes.append(SeeTimes(latest))
+    changes += _decided(step)
     return [*changes, WriteResults(done.path, done.names)] if done.path else changes

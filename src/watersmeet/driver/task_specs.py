@@ -10,11 +10,12 @@ from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.operators.spec import OperatorSpec
 from watersmeet.site.admission import Admission
 from watersmeet.site.crash import CrashPlan
+from watersmeet.site.deciding import Decision
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import ROUND_LIMIT_BYTES, CleaningOrder, LevelSpec, MergeOrder, Pair, SiteSlice
-from watersmeet.state.groups import GroupSet
+from watersmeet.state.groups import GroupSet, groups_at
 from watersmeet.state.manifest import Cleaning, Manifest
-from watersmeet.state.promises import Ends, over_by, watermark
+from watersmeet.state.promises import Limits, decidable, decided, droppable, watermark
 from watersmeet.state.sizes import total_bytes
 from watersmeet.storage.base import Storage
 
@@ -74,7 +75,8 @@ class TaskSpecs:
             round_bytes=self.round_bytes,
             packed=topology.packs(level),
             admissions=_admissions(manifest, topology) if level == 0 else {},
-            over_by=expiry.by_tag(topology),
+            limits=expiry.by_tag(topology),
+            decisions=expiry.decisions(manifest, topology),
         )
 
 
@@ -85,20 +87,32 @@ class Expiry:
     What comes to a spilled group has not met what was spilled.
     """
 
-    over_by: Ends
+    limits: Limits
     spilled: Mapping[OperatorId, GroupSet]
+    ends: Limits
 
     @classmethod
     def of(cls, manifest: Manifest) -> "Expiry":
         """What can go after a version."""
-        over = over_by(manifest)
-        closed = {name: GroupSet.union(manifest.generations(name).values()) for name in manifest.operators if over}
-        return cls(over, closed)
+        over, ends = droppable(manifest), decidable(manifest)
+        is_any = bool(over or ends)
+        closed = {name: GroupSet.union(manifest.generations(name).values()) for name in manifest.operators if is_any}
+        return cls(over, closed, ends)
 
     def by_tag(self, topology: Topology) -> dict[int, int]:
-        """Until when, by the tag of the input."""
+        """Which rows that arrive need not be kept, by the tag of the input; those of preserved inputs are decided."""
+        kept = {**self.limits, **self.ends}
         pairs = {tag: (operator.id, source.name) for tag, (operator, source) in topology.inputs.items()}
-        return {tag: self.over_by[pair] for tag, pair in pairs.items() if pair in self.over_by}
+        return {tag: kept[pair] for tag, pair in pairs.items() if pair in kept}
+
+    def decisions(self, manifest: Manifest, topology: Topology) -> dict[int, Decision]:
+        """Which rows of preserved inputs are decided, by the tag of the input."""
+        pairs = {tag: (operator.id, source.name) for tag, (operator, source) in topology.inputs.items()}
+        return {
+            tag: Decision(self.ends[pair], decided(manifest, *pair), self.spilled.get(pair[0], GroupSet()))
+            for tag, pair in pairs.items()
+            if pair in self.ends
+        }
 
 
 def _site_slice(
@@ -114,13 +128,21 @@ def _site_slice(
             m.groups,
             m.generation,
             m.reason,
-            expiry.over_by.get((m.operator, m.input)),
+            expiry.limits.get((m.operator, m.input)),
             expiry.spilled.get(m.operator, GroupSet()),
         )
         for m in merges
         if m.site == site and (m.operator, m.input) in inputs
     ]
-    return SiteSlice(live, tuple(orders), spilled=expiry.spilled)
+    asked = {name for name, _ in expiry.ends if name in live}
+    whole = {name: groups_at(manifest.operators[name].routing, site) - manifest.spilled(name) for name in asked}
+    settled = {
+        name: tuple(
+            (manifest.runs[part.run], part) for part in manifest.operators[name].slices if part.groups & whole[name]
+        )
+        for name in asked
+    }
+    return SiteSlice(live, tuple(orders), spilled=expiry.spilled, settled=settled, whole=whole)
 
 
 def _admissions(manifest: Manifest, topology: Topology) -> dict[int, Admission]:

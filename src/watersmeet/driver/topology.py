@@ -42,6 +42,11 @@ class Topology:
         """The inputs that are streams, by tag."""
         return {tag: source for tag, (_, source) in self.inputs.items() if source.stream}
 
+    def is_preserved(self, tag: int) -> bool:
+        """Whether rows of an input may come out without a match."""
+        operator, source = self.inputs[tag]
+        return any(operator.inputs[number].name == source.name for number in operator.preserved)
+
     def fed_by_level(self, level: int) -> dict[int, tuple[Operator, Input]]:
         """The inputs fed by the operators of a level, by tag, with the operator below."""
         fed = ((tag, source) for tag, (_, source) in self.inputs.items() if source.operator)
@@ -78,7 +83,12 @@ class Topology:
     def packs(self, level: int) -> bool:
         """Whether rows travel to a level in parcels: no filter is in between, and their next keys are hashed here."""
         fed = self.fed_by_level(level - 1).items()
-        return self.parcels and bool(fed) and all(not below.filters and self.plain_keys(tag) for tag, (below, _) in fed)
+        return self.parcels and bool(fed) and all(self._may_pack(tag, below) for tag, (below, _) in fed)
+
+    def _may_pack(self, tag: int, below: Operator) -> bool:
+        """Nothing has to be evaluated by Spark in between, and rows with a null key may be dropped."""
+        is_plain = not below.filters and not self.inputs[tag][1].computed and bool(self.plain_keys(tag))
+        return is_plain and not self.is_preserved(tag)
 
     def plain_keys(self, tag: int) -> tuple[str, ...]:
         """The columns that are an input's key; none where a part of it has to be computed by Spark."""
@@ -104,7 +114,7 @@ class Topology:
         return {source.name: self._read(source) for source in self.stream_tags().values()}
 
     def _read(self, source: Input) -> tuple[Column, ...]:
-        texts = [key.sql for key in source.keys]
+        texts = [*(key.sql for key in source.keys), *(sql for _, sql in source.computed)]
         own = [
             column for column in self.plan.types if column.stream == source.name and not column.field.startswith("#")
         ]
@@ -135,6 +145,9 @@ class Topology:
             operator.kind,
             operator.is_windowed,
             _life_spec(operator.life),
+            operator.how,
+            operator.tests,
+            operator.preserved,
         )
 
     def _input_spec(self, tag: int, operator: Operator, source: Input) -> InputSpec:

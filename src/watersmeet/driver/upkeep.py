@@ -21,20 +21,32 @@ IDLE_AFTER_S = 1.0
 
 @dataclass
 class Upkeep(Generic[Batch]):
-    """The cleanup of one run of a query; ``input_rests`` tells whether no batch is there or under way."""
+    """The cleanup of one run of a query; ``input_rests`` tells whether no batch is there or under way.
+
+    If it ``ends_input``, all streams have ended once all there is has been consumed.
+    """
 
     loop: Loop[Batch]
     input_rests: Callable[[], bool]
     ended: threading.Event
+    ends_input: bool = False
 
     def at_end(self) -> None:
         """All that is missing, bottom-up; then leave as much of the state live for the next run as there is room."""
         if not self.loop.stepper.checkpoint.has_all_batches:  # it was told to stop, and not through us
             return
+        if self.ends_input:
+            self.loop.end_input()
         for operators in self._levels():
             while self.loop.clean("end", operators):
                 pass
+        self.final()
         self.loop.revive()
+
+    def final(self) -> None:
+        """Have rows come out that are due, and for which no epoch comes."""
+        while self.loop.clean("final"):
+            pass
 
     def on_demand(self) -> None:
         """All that is missing now, bottom-up, while the query goes on."""

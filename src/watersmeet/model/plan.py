@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from watersmeet.model.ids import InputName, OperatorId
+from watersmeet.model.query import How
 
 QUOTED = r"`(?:[^`]|``)+`"
 """The pattern of an identifier as `quoted` gives it."""
@@ -105,6 +106,11 @@ class Life(msgspec.Struct, frozen=True):
         return (self.begin,) if self.end is None else (self.begin, self.end)
 
     @property
+    def last(self) -> Column:
+        """The column by whose values rows end one after the other."""
+        return self.begin if self.end is None else self.end
+
+    @property
     def is_endless(self) -> bool:
         """Whether every row lives for ever."""
         return self.end is None and self.window_us is None
@@ -126,6 +132,8 @@ class Input(msgspec.Struct, frozen=True):
     """One input of an operator: where it comes from, what it is joined on, what it keeps.
 
     Of the ``bounded`` columns every run tells the least and the greatest value. Rows without a ``life`` live always.
+    ``computed`` columns are kept with the SQL that makes them. By the condition of the join, a row is joined only with
+    rows of another input whose time is at most so many microseconds later than its own: that is its ``reach``.
     """
 
     name: InputName
@@ -134,6 +142,8 @@ class Input(msgspec.Struct, frozen=True):
     operator: OperatorId | None = None
     bounded: tuple[Column, ...] = ()
     life: Life | None = None
+    computed: tuple[tuple[Column, str], ...] = ()
+    reach: tuple[tuple[InputName, int], ...] = ()
 
     @property
     def stream(self) -> str | None:
@@ -141,10 +151,24 @@ class Input(msgspec.Struct, frozen=True):
         return None if self.operator else self.name
 
 
+class Test(msgspec.Struct, frozen=True):
+    """A condition on columns of both inputs: a function of columns and of other conditions."""
+
+    function: str
+    arguments: tuple["Test | str", ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns it reads."""
+        parts = (frozenset({each}) if isinstance(each, str) else each.columns for each in self.arguments)
+        return frozenset().union(*parts)
+
+
 class Operator(msgspec.Struct, frozen=True):
     """A stateful operator: by its kind a symmetric m-way join on one key; with the filters that apply to its output.
 
-    Where the operator above asks for it, ``life`` are the columns that tell when a result lives.
+    Where the operator above asks for it, ``life`` are the columns that tell when a result lives. ``how`` two inputs are
+    joined, if not so that all results have a row of each, and which ``tests`` a pair of rows then has to pass.
     """
 
     id: OperatorId
@@ -155,6 +179,13 @@ class Operator(msgspec.Struct, frozen=True):
     hash_decides: bool = False
     kind: str = "join"
     life: Life | None = None
+    how: How = "inner"
+    tests: tuple[Test, ...] = ()
+
+    @property
+    def preserved(self) -> tuple[int, ...]:
+        """The inputs whose rows come out even if they have no match, or only once if they have one."""
+        return {"inner": (), "right": (1,), "full": (0, 1)}.get(self.how, (0,))
 
     @property
     def is_windowed(self) -> bool:

@@ -1,5 +1,7 @@
 """A logical query: what the user wrote, as frozen values. `watersmeet.planning` turns it into a plan."""
 
+from typing import Literal
+
 import msgspec
 import pyarrow as pa
 
@@ -18,11 +20,16 @@ class StreamNode(msgspec.Struct, frozen=True):
     delay_us: int | None = None
 
 
+How = Literal["inner", "left", "right", "full", "semi", "anti"]
+"""The kinds of joins. All but the first are of two relations."""
+
+
 class JoinNode(msgspec.Struct, frozen=True):
-    """An inner join of two or more relations on a SQL condition, as the user wrote it."""
+    """A join of two or more relations on a SQL condition, as the user wrote it."""
 
     inputs: tuple["Node", ...]
     on: str
+    how: How = "inner"
 
 
 class FilterNode(msgspec.Struct, frozen=True):

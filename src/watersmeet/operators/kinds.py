@@ -10,6 +10,7 @@ and an entry in `KINDS`; it then is spilled, moved, cleaned and recovered like a
 | which of the rows that arrive become state? | all, so far |
 | which results do they complete? | ``produce`` |
 | which results are missing across generations? | ``clean`` |
+| which rows come out by themselves? | ``settle`` |
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,20 +21,30 @@ from watersmeet.operators.join.generations import Piece
 from watersmeet.operators.join.probe import Side
 from watersmeet.operators.join.task import JoinTask
 from watersmeet.operators.join.trace import Output
+from watersmeet.operators.outer.task import OuterTask
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import OperatorSpec
+from watersmeet.state.rows import SortedRows
 
 
 class OperatorTask(Protocol):
     """One operator at one site in one step; ``output`` counts its results as they are made."""
 
-    output: Output
+    @property
+    def output(self) -> Output:
+        """The results, counted."""
 
     def produce(self, sides: Sequence[Side]) -> Iterator[Results]:
         """The results that the rows of this step complete, each once."""
 
     def clean(self, inputs: Sequence[Sequence[Piece]], limit_bytes: int) -> Iterator[Results]:
         """The results across generations, each once; at most ``limit_bytes`` of rows are gathered at a time."""
+
+    def settle(self, number: int, rows: SortedRows, other: Side) -> Iterator[Results]:
+        """What rows of an input give of which no match can come any more; ``other`` is all there is of the other."""
+
+    def alone(self, number: int, rows: SortedRows) -> Iterator[Results]:
+        """What rows of an input give that can have no match."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,11 @@ class TaskOptions:
     forget_pairs: bool = False
 
 
-def _join(spec: OperatorSpec, options: TaskOptions) -> OperatorTask:
+def _outer(spec: OperatorSpec, options: TaskOptions) -> OperatorTask:
+    return OuterTask(_join(spec, options), spec.how, tuple(source.schema for source in spec.inputs))
+
+
+def _join(spec: OperatorSpec, options: TaskOptions) -> JoinTask:
     keys = None if spec.hash_decides else tuple(source.key_columns for source in spec.inputs)
     return JoinTask(
         options.groups,
@@ -55,10 +70,11 @@ def _join(spec: OperatorSpec, options: TaskOptions) -> OperatorTask:
         lives=tuple(source.life for source in spec.inputs),
         life=spec.life,
         is_windowed=spec.is_windowed,
+        tests=spec.tests,
     )
 
 
-KINDS: dict[str, Callable[[OperatorSpec, TaskOptions], OperatorTask]] = {"join": _join}
+KINDS: dict[str, Callable[[OperatorSpec, TaskOptions], OperatorTask]] = {"join": _join, "outer": _outer}
 
 
 def task_of(spec: OperatorSpec, options: TaskOptions) -> OperatorTask:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from watersmeet.model.ids import InputName, OperatorId
+from watersmeet.model.plan import Test
+from watersmeet.model.query import How
 
 
 @dataclass(frozen=True)
@@ -14,6 +16,11 @@ class LifeSpec:
     begin: str
     end: str | None = None
     window_us: int | None = None
+
+    @property
+    def last(self) -> str:
+        """The column by whose values rows end one after the other."""
+        return self.begin if self.end is None else self.end
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,6 +53,7 @@ class OperatorSpec:
 
     ``group_column`` tells the operators above a result's group; at the root, ``traced`` are such columns of all below.
     If it ``is_windowed``, rows are joined only where their lives overlap; ``life`` tells the operator above a result's.
+    ``how`` tells an outer join from an inner one; rows of its ``preserved`` inputs come out alone, or once.
     """
 
     id: OperatorId
@@ -57,3 +65,6 @@ class OperatorSpec:
     kind: str = "join"
     is_windowed: bool = False
     life: LifeSpec | None = None
+    how: How = "inner"
+    tests: tuple[Test, ...] = ()
+    preserved: tuple[int, ...] = ()

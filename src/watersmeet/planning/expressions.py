@@ -59,7 +59,7 @@ def conjuncts(condition: str, scope: Scope) -> tuple[Conjunct, ...]:
     tree = parsed(condition, exp.Condition)
     if call := dialect.generator(tree):
         raise _refused(condition, "a generator", call)
-    canonical = parsed(_expression(tree, scope).sql, exp.Condition)
+    canonical = parsed(expression_of(tree, scope).sql, exp.Condition)
     return tuple(_conjunct(part, scope) for part in _flattened(canonical))
 
 
@@ -143,7 +143,7 @@ def _flattened_rest(tree: exp.Or, common: list[exp.Expr]) -> Iterator[exp.Expr]:
 
 
 def _conjunct(tree: exp.Expr, scope: Scope) -> Conjunct:
-    whole = _expression(exp.paren(tree) if isinstance(tree, exp.Or) else tree, scope)
+    whole = expression_of(exp.paren(tree) if isinstance(tree, exp.Or) else tree, scope)
     return Conjunct(**msgspec.structs.asdict(whole), sides=_sides(tree, scope))
 
 
@@ -176,10 +176,11 @@ def _operand(tree: exp.Expr, scope: Scope) -> Expression:
     """One side of an equality, in parentheses unless it is a name or a call."""
     tree = tree.unnest()
     is_closed = isinstance(tree, exp.Column | exp.Dot | exp.Anonymous | exp.Cast)
-    return _expression(tree if is_closed else exp.paren(tree), scope)
+    return expression_of(tree if is_closed else exp.paren(tree), scope)
 
 
-def _expression(tree: exp.Expr, scope: Scope) -> Expression:
+def expression_of(tree: exp.Expr, scope: Scope) -> Expression:
+    """What a tree says, and of which columns."""
     tree = tree.copy()
     columns = set()
     plain: Reference | None = None

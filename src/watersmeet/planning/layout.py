@@ -19,11 +19,13 @@ Placed = dict[tuple[str, ...], tuple[str, ...]]
 """The filters of each branch, known by its streams."""
 
 
-def place(filters: Iterable[Conjunct], root: Branch) -> Placed:
-    """Every filter once, at the lowest branch that can evaluate it."""
+def place(filters: Iterable[Conjunct], root: Branch, after: Iterable[Conjunct] = ()) -> Placed:
+    """Every filter once, at the lowest branch that can evaluate it; those that come ``after`` all joins at the root."""
     placed: Placed = {}
-    for condition in filters:
-        home = _home(condition, root).streams
+    for condition, home in [
+        *((each, _home(each, root).streams) for each in filters),
+        *((each, root.streams) for each in after),
+    ]:
         texts = placed.get(home, ())
         if condition.sql not in texts or not condition.repeatable:
             placed[home] = (*texts, condition.sql)
@@ -71,4 +73,5 @@ def _operator(
         keys = keys_of(each.streams, branch.keys, name, types)
         inputs.append(Input(InputName(below or each.streams[0]), keys, state=(), operator=below))
     decides = hash_decides(branch.keys, types)
-    return Operator(name, level, tuple(inputs), (), placed.get(branch.streams, ()), decides)
+    kind = "join" if branch.how == "inner" else "outer"
+    return Operator(name, level, tuple(inputs), (), placed.get(branch.streams, ()), decides, kind, how=branch.how)

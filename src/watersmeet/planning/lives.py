@@ -12,9 +12,10 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from watersmeet.model.errors import QueryError, TypeMismatchError, UnknownNameError, nearest
-from watersmeet.model.plan import Column, Input, Life, Plan, Stream
+from watersmeet.model.plan import Column, Input, Life, Operator, Plan, Stream
 from watersmeet.model.query import StreamNode
 from watersmeet.planning.names import Scope
+from watersmeet.planning.reach import Reach
 from watersmeet.planning.types import canonical, ddl
 
 BEGIN, END = "begin", "end"
@@ -71,15 +72,15 @@ def check_times(streams: tuple[Stream, ...]) -> None:
             )
 
 
-def with_lives(plan: Plan) -> Plan:
-    """A plan whose inputs keep what tells when their rows live."""
+def with_lives(plan: Plan, reach: Reach) -> Plan:
+    """A plan whose inputs keep what tells when their rows live, and how far they reach by the conditions."""
     if not any(stream.time for stream in plan.streams):
         return plan
     has_windows = any(stream.window_us is not None for stream in plan.streams)
     told: dict[str, Life] = {}
     operators = []
     for operator in plan.operators:
-        inputs = tuple(_living(each, plan, told) for each in operator.inputs)
+        inputs = tuple(_reaching(_living(each, plan, told), operator, reach) for each in operator.inputs)
         is_told = has_windows and operator.id != plan.root.id and any(each.life for each in inputs)
         life = life_columns(operator.id) if is_told else None
         if life is not None:
@@ -96,6 +97,12 @@ def _living(source: Input, plan: Plan, told: dict[str, Life]) -> Input:
         return source
     state = tuple(dict.fromkeys((*source.state, *life.columns)))
     return replace(source, life=life, state=state, bounded=life.columns)
+
+
+def _reaching(source: Input, operator: Operator, reach: Reach) -> Input:
+    others = [each.name for each in operator.inputs if each.name != source.name]
+    pairs = ((other, reach.get((str(source.name), str(other)))) for other in others)
+    return replace(source, reach=tuple((other, later) for other, later in pairs if later is not None))
 
 
 def _own(stream: Stream) -> Life | None:

@@ -6,15 +6,20 @@
 4. Keep only the columns that are read (`pruning`), and those that tell when a row lives (`lives`).
 """
 
+import pyarrow as pa
+from msgspec.structs import replace
+
 from watersmeet.model.errors import QueryError
-from watersmeet.model.plan import Plan, Stream
+from watersmeet.model.plan import Column, Operator, Plan, Stream
 from watersmeet.model.query import Query, StreamNode
 from watersmeet.planning.keys import KeyTypes, TypeOf
 from watersmeet.planning.layout import Placed, operators_of, place
 from watersmeet.planning.lives import check_times, time_column, with_lives
+from watersmeet.planning.matching import Tests
 from watersmeet.planning.names import Scope, check_names
 from watersmeet.planning.pruning import prune
-from watersmeet.planning.tree import grow, streams_of
+from watersmeet.planning.reach import reach_of
+from watersmeet.planning.tree import Branch, grow, streams_of
 
 
 def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
@@ -41,12 +46,28 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     grown = grow(query.node, scope, types)
     if not grown.branch.inputs:
         raise _no_join(grown.branch.streams[0])
-    placed = place(grown.filters, grown.branch)
-    operators = prune(operators_of(grown.branch, placed, types), scope, query.needed)
+    placed = place(grown.filters, grown.branch, grown.after)
+    drafts, kinds = with_tests(operators_of(grown.branch, placed, types), grown.branch, scope, types)
+    operators = prune(drafts, scope, query.needed)
     computed = {key.column: key.type for each in operators for part in each.inputs for key in part.keys if key.column}
     planned = tuple(_stream(each, scope, placed) for each in streams)
     check_times(planned)
-    return with_lives(Plan(planned, operators, tuple({**computed, **scope.types}.items())))
+    reach = reach_of((*grown.filters, *grown.branch.tests), {each.name: each.time for each in planned if each.time})
+    return with_lives(Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items())), reach)
+
+
+def with_tests(
+    operators: tuple[Operator, ...], root: Branch, scope: Scope, types: KeyTypes
+) -> tuple[tuple[Operator, ...], dict[Column, pa.DataType]]:
+    """The operators with the tests of the outer join at the root, and the columns that are computed for these."""
+    *below, last = operators
+    tests = Tests(last.id, scope, types)
+    found = tests.of(root.tests)
+    inputs = tuple(
+        replace(source, computed=tuple((c, sql) for c, sql in tests.computed.items() if c.stream in branch.streams))
+        for source, branch in zip(last.inputs, root.inputs, strict=True)
+    )
+    return (*below, replace(last, inputs=inputs, tests=found)), tests.kinds
 
 
 def _stream(node: StreamNode, scope: Scope, placed: Placed) -> Stream:

@@ -26,7 +26,9 @@ def prune(operators: Sequence[Operator], scope: Scope, needed: Sequence[str] | N
     pruned: list[Operator] = []
     for operator in reversed(operators):
         output = wanted[operator.id] | _read(operator.filters, scope)
-        inputs = tuple(_kept(each, output, streams[each.name], scope) for each in operator.inputs)
+        tested = frozenset().union(*(test.columns for test in operator.tests))
+        compared = {column for column in scope.columns() if column.name in tested}
+        inputs = tuple(_kept(each, output | compared, streams[each.name], scope) for each in operator.inputs)
         wanted |= {each.operator: _asked(each, scope) for each in inputs if each.operator}
         pruned.append(msgspec.structs.replace(operator, inputs=inputs, output=scope.ordered(output)))
     return tuple(reversed(pruned))
@@ -34,14 +36,14 @@ def prune(operators: Sequence[Operator], scope: Scope, needed: Sequence[str] | N
 
 def _kept(source: Input, output: Iterable[Column], own: Collection[str], scope: Scope) -> Input:
     read = {column for column in output if column.stream in own}
-    values = {key.column for key in source.keys if key.column}
+    values = {key.column for key in source.keys if key.column} | {column for column, _ in source.computed}
     return msgspec.structs.replace(source, state=scope.ordered(read | values))
 
 
 def _asked(source: Input, scope: Scope) -> frozenset[Column]:
     """What an input needs of the operator below: computed keys are made of its output, not part of it."""
     stored = frozenset(column for column in source.state if column in scope.types)
-    return stored | _read((key.sql for key in source.keys), scope)
+    return stored | _read([*(key.sql for key in source.keys), *(sql for _, sql in source.computed)], scope)
 
 
 def _streams(operators: Sequence[Operator]) -> dict[InputName, frozenset[str]]:

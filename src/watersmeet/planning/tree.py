@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from watersmeet.model.errors import QueryError
-from watersmeet.model.query import FilterNode, JoinNode, Node, StreamNode
-from watersmeet.planning.classes import TermClass, join_equality, links, merged
+from watersmeet.model.errors import QueryError, UnsupportedError
+from watersmeet.model.query import FilterNode, How, JoinNode, Node, StreamNode
+from watersmeet.planning.classes import Equality, TermClass, join_equality, links, merged, stream_of
 from watersmeet.planning.expressions import Conjunct, conjuncts
 from watersmeet.planning.keys import KeyTypes
 from watersmeet.planning.names import Scope
@@ -30,19 +30,25 @@ _INPUTS_MIN = 2
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A stream, or a join of branches on the classes that are its keys."""
+    """A stream, or a join of branches on the classes that are its keys; ``tests`` are what else an outer join is on."""
 
     streams: tuple[str, ...]
     inputs: tuple["Branch", ...] = ()
     keys: tuple[TermClass, ...] = ()
+    how: How = "inner"
+    tests: tuple[Conjunct, ...] = ()
 
 
 class Grown(NamedTuple):
-    """A branch, the classes whose terms are equal in its rows, and the filters that still need a place."""
+    """A branch, the classes whose terms are equal in its rows, and the filters that still need a place.
+
+    Filters that come ``after`` an outer join are evaluated on its results, and nowhere below.
+    """
 
     branch: Branch
     classes: tuple[TermClass, ...] = ()
     filters: tuple[Conjunct, ...] = ()
+    after: tuple[Conjunct, ...] = ()
 
 
 def streams_of(node: Node) -> tuple[StreamNode, ...]:
@@ -60,14 +66,17 @@ def grow(node: Node, scope: Scope, types: KeyTypes) -> Grown:
     if isinstance(node, FilterNode):
         below = grow(node.input, scope, types)
         conditions = conjuncts(node.condition, scope.within(below.branch.streams))
+        if below.branch.how != "inner":
+            return below._replace(after=(*below.after, *conditions))
         return below._replace(filters=(*below.filters, *conditions))
-    return _join(node, scope, types)
+    return _join(node, scope, types) if node.how == "inner" else _outer(node, scope, types)
 
 
 def _join(node: JoinNode, scope: Scope, types: KeyTypes) -> Grown:
     below = [grow(each, scope, types) for each in node.inputs]
     if len(below) < _INPUTS_MIN:
         raise _too_few(below)
+    _refuse_outer(below)
     scope = scope.within(stream for each in below for stream in each.branch.streams)
     conditions = conjuncts(node.on, scope)
     classes = _classes(below, conditions, types)
@@ -76,6 +85,60 @@ def _join(node: JoinNode, scope: Scope, types: KeyTypes) -> Grown:
     mere = [condition for condition in conditions if join_equality(condition) is None]
     inherited = [condition for each in below for condition in each.filters]
     return Grown(branch, classes, (*inherited, *mere, *early, *late))
+
+
+def _outer(node: JoinNode, scope: Scope, types: KeyTypes) -> Grown:
+    """An outer, semi or anti join of two relations: its condition decides on matches, and drops nothing.
+
+    What concerns the rows of a side alone that come out only if they match is a filter on that side.
+    """
+    below = [grow(each, scope, types) for each in node.inputs]
+    if len(below) != _INPUTS_MIN:
+        raise QueryError(
+            f"a join of {len(below)} relations is {node.how!r}",
+            why="which rows have no match is a question to two sides",
+            how="join all but the last with inner joins first, as in a.join(b, ...).join(c, ..., how='left')",
+        )
+    _refuse_outer(below)
+    sides = [frozenset(each.branch.streams) for each in below]
+    scope = scope.within(stream for side in sides for stream in side)
+    conditions = conjuncts(node.on, scope)
+    equalities = [pair for each in conditions if (pair := _between(each, sides)) is not None]
+    keys = tuple(TermClass(tuple(sorted(pair, key=lambda term: stream_of(term) in sides[1]))) for pair in equalities)
+    for key in keys:
+        types.shared(key.terms)
+    if not keys:
+        raise unconnected([each.branch.streams for each in below], scope)
+    rest = [each for each in conditions if _between(each, sides) is None]
+    optional = {"left": (1,), "right": (0,), "semi": (1,), "anti": (1,)}.get(node.how, ())
+    sunk = [
+        each for each in rest if each.repeatable and any(each.columns and each.streams <= sides[n] for n in optional)
+    ]
+    tests = tuple(each for each in rest if each not in sunk)
+    streams = tuple(stream for each in below for stream in each.branch.streams)
+    branch = Branch(streams, tuple(each.branch for each in below), keys, node.how, tests)
+    return Grown(branch, (), (*(each for grown in below for each in grown.filters), *sunk))
+
+
+def _is_within(condition: Conjunct, sides: Sequence[frozenset[str]]) -> bool:
+    return any(condition.streams <= side for side in sides)
+
+
+def _between(condition: Conjunct, sides: Sequence[frozenset[str]]) -> Equality | None:
+    """The terms of an equality between the two sides."""
+    equality = join_equality(condition)
+    is_across = equality is not None and (stream_of(equality[0]) in sides[0]) != (stream_of(equality[1]) in sides[0])
+    return equality if is_across else None
+
+
+def _refuse_outer(below: Sequence[Grown]) -> None:
+    outer = next((each.branch for each in below if each.branch.how != "inner"), None)
+    if outer is not None:
+        raise UnsupportedError(
+            f"a {outer.how} join of {', '.join(outer.streams)} is joined with something else",
+            why="an outer, semi or anti join is the last step of a query",
+            how="join the other relations first, with inner joins, and this one last",
+        )
 
 
 def _classes(below: Sequence[Grown], conditions: Sequence[Conjunct], types: KeyTypes) -> tuple[TermClass, ...]:

@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from watersmeet.model.errors import QueryError, UnknownNameError, nearest
 from watersmeet.model.plan import Column, quoted
-from watersmeet.model.query import StreamNode
+from watersmeet.model.query import How, StreamNode
 from watersmeet.planning import dialect
 from watersmeet.planning.expressions import is_bound, parsed, path_of
 from watersmeet.planning.names import spelled
@@ -41,13 +41,15 @@ class Output(msgspec.Struct, frozen=True):
 class View(msgspec.Struct, frozen=True):
     """The columns of a relation.
 
-    ``stream`` is set where it is a whole stream, and ``shared`` holds the names its members were joined on.
+    ``stream`` is set where it is a whole stream, and ``shared`` holds the names its members were joined on. ``how``
+    they were joined tells which of two columns that share a name is never missing.
     """
 
     members: tuple["Output | View", ...]
     name: str | None = None
     stream: str | None = None
     shared: frozenset[str] = frozenset()
+    how: How = "inner"
     case_sensitive: bool = False
 
     @property
@@ -146,7 +148,10 @@ class View(msgspec.Struct, frozen=True):
                 why=f"{len(found)} columns have it",
                 how=f"write {named}" if named else "rename all but one of them with withColumnRenamed or AS",
             )
-        return found[0]
+        if len(found) > 1 and self.how == "full":
+            either = f"COALESCE({', '.join(each.sql for each, _ in found)})"
+            return Output(found[0][0].name or "", either), found[0][1]
+        return found[-1] if self.how == "right" else found[0]
 
     def _unknown(self, parts: Sequence[str]) -> UnknownNameError:
         known = list(self.names())
@@ -184,12 +189,13 @@ def stream_view(stream: StreamNode, *, case_sensitive: bool) -> View:
     return View(members, stream.name, stream.name, case_sensitive=case_sensitive)
 
 
-def joined_view(views: Sequence[View], shared: Sequence[str] = ()) -> View:
-    """The columns of a joined row."""
+def joined_view(views: Sequence[View], shared: Sequence[str] = (), how: How = "inner") -> View:
+    """The columns of a joined row; of a semi or anti join those of its first side."""
+    views = views[:1] if how in ("semi", "anti") else views
     fold = views[0].fold
     members = [member for each in views for member in ([each] if each.name else each.members)]
     names = frozenset(map(fold, shared)).union(*(each.shared for each in views if not each.name))
-    return View(tuple(members), shared=names, case_sensitive=views[0].case_sensitive)
+    return View(tuple(members), shared=names, case_sensitive=views[0].case_sensitive, how=how)
 
 
 def selected(view: View, items: Sequence[str], name_of: Callable[[str], str]) -> tuple[Output | View, ...]:

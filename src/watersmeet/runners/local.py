@@ -160,14 +160,18 @@ class LocalRunner:
         keys = [self.evaluate(rows, key.sql) for key in source.keys]
         joins = reduce(pc.and_, (key.is_valid() for key in keys), passes)
         if not has_time:
-            rows, keys, joins = rows.filter(joins), [key.filter(joins) for key in keys], joins.filter(joins)
+            kept = passes if step.topology.is_preserved(tag) else joins
+            rows, keys = rows.filter(kept), [key.filter(kept) for key in keys]
+            joins, passes = joins.filter(kept), passes.filter(kept)
         is_joined = joins.to_numpy(zero_copy_only=False).astype(np.bool_)
+        is_lone = passes.to_numpy(zero_copy_only=False).astype(np.bool_) & step.topology.is_preserved(tag)
+        others = np.where(is_lone, tag_of(Kind.LONE, tag), tag_of(Kind.ASIDE, tag))
         hashes = np.zeros(len(is_joined), dtype=np.uint64)
         hashes[is_joined] = self.hash_keys([key.filter(joins) for key in keys], [key.type for key in source.keys])
         routing = np.array(step.manifest.operators[step.topology.inputs[tag][0].id].routing, dtype=np.int32)
         columns = {
             SITE: pa.array(routing[group_of(hashes, step.manifest.groups)]),
-            TAG: pa.array(np.where(is_joined, tag, tag_of(Kind.ASIDE, tag)).astype(np.int32)),
+            TAG: pa.array(np.where(is_joined, tag, others).astype(np.int32)),
             BODY: pa.nulls(len(hashes), pa.binary()),
             HASH: pa.array(hashes.view(np.int64)),
         }
@@ -180,7 +184,7 @@ class LocalRunner:
         for key, values in zip(source.keys, keys, strict=True):
             if key.column == column and column.field.startswith("#"):
                 return values
-        return self.evaluate(rows, column.sql)
+        return self.evaluate(rows, dict(source.computed).get(column, column.sql))
 
     def _passes(self, rows: pa.Table, filters: Sequence[str]) -> pa.Array:
         passed = (self.evaluate(rows, condition).fill_null(fill_value=False) for condition in filters)

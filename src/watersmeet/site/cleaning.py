@@ -9,19 +9,22 @@ go to the sink or, from an operator below, up to the next one as new rows.
 3. The block is cleaned by the operator's own task.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from watersmeet.operators.join.generations import Piece
+from watersmeet.operators.join.probe import RunView, Side
 from watersmeet.operators.kinds import OperatorTask
 from watersmeet.operators.ranges import cut
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import OperatorSpec
+from watersmeet.site.deciding import Decision, oldest_generations
 from watersmeet.site.spec import CleaningOrder
 from watersmeet.state.groups import GroupSet, first_hash
+from watersmeet.state.rows import no_rows
 from watersmeet.state.runs import open_run, release_run
 from watersmeet.storage.base import Storage
 
@@ -34,6 +37,7 @@ class SiteCleanup:
     groups: int
     order: CleaningOrder
     operator: OperatorSpec
+    decisions: Mapping[int, Decision]
     read_bytes: int = 0
 
     def results(self, task: OperatorTask) -> Iterator[Results]:
@@ -41,7 +45,21 @@ class SiteCleanup:
         for start, stop in cut(np.array(self.order.sizes, dtype=np.int64), self.order.gather_bytes):
             block = self.order.groups[start:stop]
             for low, high in self._ranges(block, sum(self.order.sizes[start:stop])):
-                yield from task.clean(self._pieces(GroupSet.of(block), low, high), self.order.gather_bytes)
+                pieces = self._pieces(GroupSet.of(block), low, high)
+                yield from task.clean(pieces, self.order.gather_bytes)
+                yield from self._settled(task, pieces)
+
+    def _settled(self, task: OperatorTask, pieces: list[list[Piece]]) -> Iterator[Results]:
+        """What rows give of which no match can come any more, now that all that could be their match is here."""
+        for number in self.operator.preserved:
+            source, decision = self.operator.inputs[number], self.decisions.get(self.operator.inputs[number].tag)
+            if decision is not None:
+                oldest = oldest_generations(self.order.slices, self.groups)
+                others = tuple(RunView(piece.rows) for piece in pieces[1 - number])
+                there = Side(others, no_rows(self.operator.inputs[1 - number].schema))
+                for piece in pieces[number]:
+                    rows = decision.in_cleanup(source, piece, oldest, self.groups)
+                    yield from task.settle(number, rows, there)
 
     def _ranges(self, block: tuple[int, ...], size: int) -> list[tuple[int, int]]:
         """The hashes of a block, cut so that each range holds about as much as may be brought together."""

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from watersmeet.operators.join.lives import Times, ends_of
+from watersmeet.operators.join.lives import Times, as_numbers
 from watersmeet.operators.spec import InputSpec, LifeSpec, OperatorSpec
 from watersmeet.state.groups import GroupSet, group_of
 from watersmeet.state.manifest import RunFile
 from watersmeet.state.rows import SortedRows, take_rows
 
 
-def still_needed(rows: SortedRows, life: LifeSpec, over_by: int, spilled: GroupSet, groups: int) -> SortedRows:
-    """The rows that have not ended by a time; those of groups that were spilled all stay, until these are cleaned."""
-    needed = ends_of(rows.rows, life) > over_by
+def still_needed(rows: SortedRows, life: LifeSpec, limit: int, spilled: GroupSet, groups: int) -> SortedRows:
+    """The rows that have not come to their end; those of groups that were spilled all stay, until these are cleaned."""
+    needed = as_numbers(rows.rows.column(life.last)) > limit
     if needed.all():
         return rows
     if spilled:

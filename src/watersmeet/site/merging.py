@@ -23,8 +23,8 @@ def merge(storage: Storage, order: MergeOrder, groups: int, run_id: RunId, live:
     source = order.source
     name = RunName(run_id, source.operator, source.name, source.bounded)
     rows = merge_rows(pieces)
-    if source.life is not None and order.over_by is not None:
-        rows = still_needed(rows, source.life, order.over_by, order.spilled, groups)
+    if source.life is not None and order.limit is not None:
+        rows = still_needed(rows, source.life, order.limit, order.spilled, groups)
     merged = write_run(storage, name, rows, groups)
     if order.generation != LIVE:
         for run, _ in order.runs:

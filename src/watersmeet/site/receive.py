@@ -19,15 +19,17 @@ from watersmeet.site.spec import LevelSpec
 from watersmeet.site.travel import unpack
 from watersmeet.state.manifest import RunFile
 from watersmeet.state.rows import SortedRows, one_batch, sort_rows
+from watersmeet.state.runs import open_run
 from watersmeet.state.stored import from_json
 
 
 @dataclass(frozen=True)
 class Round:
-    """Rows by input, and for other inputs the run that holds theirs; none has both."""
+    """Rows by input, and for other inputs the run that holds theirs; none has both. ``lone`` rows can have no match."""
 
     rows: dict[int, SortedRows]
     pointers: dict[int, RunFile]
+    lone: dict[int, SortedRows] = field(default_factory=dict)
 
 
 @dataclass
@@ -40,6 +42,7 @@ class Receiver:
     _parcels: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     _bytes: int = 0
     _pointers: dict[int, list[RunFile]] = field(default_factory=dict)
+    _lone: dict[int, list[RunFile]] = field(default_factory=dict)
 
     def take(self, batch: pa.RecordBatch) -> Iterator[Round]:
         """Take a batch up, and give a round if that makes one."""
@@ -49,7 +52,7 @@ class Receiver:
 
     def rest(self) -> Iterator[Round]:
         """What is left when all has arrived."""
-        while self._rows or self._parcels or any(self._pointers.values()):
+        while self._rows or self._parcels or any(self._pointers.values()) or any(self._lone.values()):
             yield self._round()
 
     def _add(self, batch: pa.RecordBatch) -> None:
@@ -57,8 +60,13 @@ class Receiver:
         if not kinds.any():
             self._add_rows(batch)
             return
-        self._add_rows(batch.filter(pa.array((kinds == Kind.ROW) | (kinds == Kind.ASIDE))))
-        for kind, add in ((Kind.POINTER, self._add_pointer), (Kind.PARCEL, self._add_parcel)):
+        self._add_rows(batch.filter(pa.array((kinds == Kind.ROW) | (kinds == Kind.ASIDE) | (kinds == Kind.LONE))))
+        bodies = {
+            Kind.POINTER: self._add_pointer,
+            Kind.PARCEL: self._add_parcel,
+            Kind.LONE_POINTER: self._add_lone_pointer,
+        }
+        for kind, add in bodies.items():
             some = batch.filter(pa.array(kinds == kind)) if (kinds == kind).any() else None
             if some is not None:
                 for tag, body in zip(some.column(TAG).to_pylist(), some.column(BODY), strict=True):
@@ -72,6 +80,9 @@ class Receiver:
     def _add_pointer(self, tag: int, body: pa.Buffer) -> None:
         self._pointers.setdefault(tag, []).append(from_json(body.to_pybytes(), RunFile))
 
+    def _add_lone_pointer(self, tag: int, body: pa.Buffer) -> None:
+        self._lone.setdefault(tag, []).append(from_json(body.to_pybytes(), RunFile))
+
     def _add_parcel(self, tag: int, body: pa.Buffer) -> None:
         rows = unpack(self.spec.inputs[tag], body)
         self._parcels.setdefault(tag, []).append(rows)
@@ -79,18 +90,25 @@ class Receiver:
 
     def _round(self) -> Round:
         pointers = {tag: runs.pop(0) for tag, runs in self._pointers.items() if runs}
-        rows = self._sorted() if self._rows else {tag: _sort_parcels(parts) for tag, parts in self._parcels.items()}
+        by_kind = self._sorted() if self._rows else {}
+        rows = by_kind.get(Kind.ROW) or {tag: _sort_parcels(parts) for tag, parts in self._parcels.items()}
+        lone = {tag: open_run(self.spec.storage, runs.pop(0)) for tag, runs in self._lone.items() if runs}
         self._rows, self._parcels, self._bytes = [], {}, 0
-        return Round(rows, pointers)
+        return Round(rows, pointers, by_kind.get(Kind.LONE, {}) | lone)
 
-    def _sorted(self) -> dict[int, SortedRows]:
+    def _sorted(self) -> dict[Kind, dict[int, SortedRows]]:
         rows = one_batch(pa.Table.from_batches(self._rows))
         tags = rows.column(TAG).to_numpy()
         inputs = tags & (INPUTS_MAX - 1)
         found = {tag: np.flatnonzero(inputs == tag) for tag in np.unique(inputs).tolist()}
         admitted = {tag: self.door.admitted(tag, rows, mine) for tag, mine in found.items()}
-        joined = {tag: mine[kinds_of(tags[mine]) == Kind.ROW] for tag, mine in admitted.items()}
-        return {tag: _sort(self.spec, self.spec.inputs[tag], rows, mine) for tag, mine in joined.items() if len(mine)}
+        sorted_: dict[Kind, dict[int, SortedRows]] = {Kind.ROW: {}, Kind.LONE: {}}
+        for kind, found_rows in sorted_.items():
+            chosen = {tag: mine[kinds_of(tags[mine]) == kind] for tag, mine in admitted.items()}
+            for tag, mine in chosen.items():
+                if len(mine):
+                    found_rows[tag] = _sort(self.spec, self.spec.inputs[tag], rows, mine)
+        return sorted_
 
 
 def _sort_parcels(parcels: list[pa.RecordBatch]) -> SortedRows:

@@ -7,6 +7,7 @@ from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.admission import Admission
 from watersmeet.site.crash import CrashPlan
+from watersmeet.site.deciding import Decision
 from watersmeet.site.layout import Layout
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.travel import Rows, Travel
@@ -24,7 +25,7 @@ Pair = tuple[RunFile, Slice]
 class MergeOrder:
     """Runs of an input to merge into one, as far as they hold some groups of a generation.
 
-    Rows that have ended ``over_by`` a time go, but for those of groups that were ``spilled``.
+    Rows that have come to their end by a ``limit`` go, but for those of groups that were ``spilled``.
     """
 
     source: InputSpec
@@ -32,7 +33,7 @@ class MergeOrder:
     groups: GroupSet
     generation: int = LIVE
     reason: str = ""
-    over_by: int | None = None
+    limit: int | None = None
     spilled: GroupSet = NO_GROUPS
 
     @property
@@ -54,12 +55,18 @@ class CleaningOrder:
 
 @dataclass(frozen=True)
 class SiteSlice:
-    """The part of the manifest that concerns one site at one level; of groups that were ``spilled`` no row goes."""
+    """The part of the manifest that concerns one site at one level; of groups that were ``spilled`` no row goes.
+
+    Of operators whose rows may come out alone, ``settled`` is all that lies in groups that miss nothing, and ``whole``
+    are these groups, as far as the site has them.
+    """
 
     live: Mapping[OperatorId, tuple[Pair, ...]]
     merges: tuple[MergeOrder, ...] = ()
     cleaning: CleaningOrder | None = None
     spilled: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
+    settled: Mapping[OperatorId, tuple[Pair, ...]] = field(default_factory=dict)
+    whole: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,8 @@ class LevelSpec:
     taken up in rounds of ``round_bytes``. With a ``files`` format, results are written here and not handed on.
 
     In messages a site is told by its *key* (``site_keys``): any number the runner likes. ``admissions`` are asked of
-    streams' rows. Rows of an input that have ended ``over_by`` a time are joined and not kept.
+    streams' rows. Rows of an input that have come to
+    their end (`watersmeet.state.promises`) by its ``limits`` are joined and not kept.
     """
 
     driver: str
@@ -93,7 +101,8 @@ class LevelSpec:
     round_bytes: int = ROUND_LIMIT_BYTES
     packed: bool = False
     admissions: Mapping[int, Admission] = field(default_factory=dict)
-    over_by: Mapping[int, int] = field(default_factory=dict)
+    limits: Mapping[int, int] = field(default_factory=dict)
+    decisions: Mapping[int, Decision] = field(default_factory=dict)
 
     @property
     def is_root(self) -> bool:

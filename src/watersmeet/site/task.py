@@ -7,8 +7,9 @@
    shuffled once.
 3. Produce: every operator of the level yields the results its new rows complete, as its kind knows how to.
 4. Clean: in a step of cleanup, no rows arrive, and the results are those missing of some groups.
-5. Merge: runs the driver chose become one, while Spark still reads the last results.
-6. Tell: write the effects. Without them, nothing the task did has happened.
+5. Settle: rows of which no match can come any more come out alone, if they have none.
+6. Merge: runs the driver chose become one, while Spark still reads the last results.
+7. Tell: write the effects. Without them, nothing the task did has happened.
 
 It never changes a file, and repeating it is harmless.
 """
@@ -19,13 +20,14 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from watersmeet.model.ids import RunId, SiteId
 from watersmeet.operators.join.probe import RunView, Side
-from watersmeet.operators.kinds import TaskOptions, task_of
+from watersmeet.operators.kinds import OperatorTask, TaskOptions, task_of
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.admission import Door
@@ -35,6 +37,7 @@ from watersmeet.site.crash import executor_pid, reach
 from watersmeet.site.effects import Effects, write_effects
 from watersmeet.site.expiry import Reach, still_needed
 from watersmeet.site.merging import merge
+from watersmeet.site.messages import Kind
 from watersmeet.site.receive import Receiver, Round
 from watersmeet.site.spec import LevelSpec, SiteSlice
 from watersmeet.site.travel import pointers
@@ -76,6 +79,7 @@ class SiteTask:
         """All rows have come: yield the rest, and tell what was done."""
         yield from self._rounds(self._receiver.rest())
         yield from self._timed(self._clean())
+        yield from self._timed(self._settle())
         started = time.monotonic()
         for order in self._slice.merges:
             self._changes.append(merge(self._spec.storage, order, self._spec.groups, self._name(), self._live_paths))
@@ -95,13 +99,26 @@ class SiteTask:
         runs = {tag: run for tag, run in kept.items() if run is not None} | arrived.pointers
         above = [(tag, run) for tag, run in runs.items() if self._is_above(tag)]
         yield from pointers(self._spec.outgoing.schema, above, self._spec.site_keys[self._site])
+        yield from self._send_lone(arrived.lone)
         here = {tag: run for tag, run in runs.items() if not self._is_above(tag)}
         deltas = {tag: rows for tag, rows in arrived.rows.items() if not self._is_above(tag)}
         deltas |= {tag: open_run(self._spec.storage, run) for tag, run in here.items() if tag not in deltas}
         for operator in () if self._spec.only_stores else self._spec.operators:
             yield from self._produce(operator, deltas)
+            yield from self._give_alone(operator, arrived.lone)
         for tag, run in here.items():
             self._earlier.setdefault(tag, []).append(run)
+
+    def _send_lone(self, lone: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
+        """Rows that come out alone at a higher level go there as files, which are no part of the state."""
+        written = []
+        for tag, rows in lone.items():
+            if self._is_above(tag):
+                source = self._spec.inputs[tag]
+                name = RunName(self._name(), source.operator, source.name, source.bounded)
+                written.append((tag, write_run(self._spec.storage, name, rows, self._spec.groups)))
+        key = self._spec.site_keys[self._site]
+        yield from pointers(self._spec.outgoing.schema, written, key, Kind.LONE_POINTER)
 
     def _timed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Count the time it takes to make batches, not the time Spark takes to read them."""
@@ -163,19 +180,64 @@ class SiteTask:
         return run
 
     def _needed_later(self, source: InputSpec, rows: SortedRows) -> SortedRows:
-        over_by = self._spec.over_by.get(source.tag)
-        if source.life is None or over_by is None or self._spec.only_stores or self._is_above(source.tag):
+        limit = self._spec.limits.get(source.tag)
+        if source.life is None or limit is None or self._spec.only_stores or self._is_above(source.tag):
             return rows
         spilled = self._slice.spilled.get(source.operator, GroupSet())
-        return still_needed(rows, source.life, over_by, spilled, self._spec.groups)
+        return still_needed(rows, source.life, limit, spilled, self._spec.groups)
 
     def _produce(self, operator: OperatorSpec, deltas: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
         task = task_of(operator, self._options)
-        reach = Reach.of(operator, deltas) if operator.is_windowed else None
+        reach = Reach.of(operator, deltas) if operator.is_windowed and operator.how != "semi" else None
         sides = [self._side(source, deltas.get(source.tag), reach) for source in operator.inputs]
-        for results in task.produce(sides):
+        for results in chain(task.produce(sides), self._decided_at_once(operator, task, deltas)):
             yield from self._give(operator, results)
             self._reach("mid-output")
+        self._counts.produced(operator, task.output)
+
+    def _give_alone(self, operator: OperatorSpec, lone: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
+        """Rows with a null key, which match nothing."""
+        task = task_of(operator, self._options)
+        for number in operator.preserved:
+            rows = lone.get(operator.inputs[number].tag)
+            for results in () if rows is None else task.alone(number, rows):
+                yield from self._give(operator, results)
+        self._counts.produced(operator, task.output)
+
+    def _decided_at_once(
+        self, operator: OperatorSpec, task: OperatorTask, deltas: dict[int, SortedRows]
+    ) -> Iterator[Results]:
+        """What rows give that arrive after their end has come."""
+        for number in operator.preserved:
+            source, other = operator.inputs[number], operator.inputs[1 - number]
+            decision, delta = self._spec.decisions.get(source.tag), deltas.get(source.tag)
+            if decision is None or delta is None:
+                continue
+            rows = decision.at_once(source, delta, self._spec.groups)
+            if len(rows):
+                there, new = self._side(other, None, None), deltas.get(other.tag)
+                runs = there.runs if new is None else (*there.runs, RunView(new))
+                yield from task.settle(number, rows, Side(runs, there.delta))
+
+    def _settle(self) -> Iterator[pa.RecordBatch]:
+        """What stored rows give whose end has come."""
+        for operator in () if self._spec.only_stores else self._spec.operators:
+            for number in operator.preserved:
+                yield from self._settle_input(operator, number)
+
+    def _settle_input(self, operator: OperatorSpec, number: int) -> Iterator[pa.RecordBatch]:
+        source, other = operator.inputs[number], operator.inputs[1 - number]
+        decision, pairs = self._spec.decisions.get(source.tag), self._slice.settled.get(operator.id, ())
+        if decision is None:
+            return
+        task, whole = task_of(operator, self._options), self._slice.whole[operator.id]
+        mine = [pair for pair in pairs if pair[0].input == source.name and decision.may_hold(source, pair[0])]
+        for run, part in mine:
+            views = [self._view(each, its) for each, its in pairs if each.input == other.name]
+            for piece in open_run(self._spec.storage, run).of_groups(part.groups & whole, self._spec.groups):
+                rows = decision.now(source, piece, self._spec.groups)
+                for results in task.settle(number, rows, Side(tuple(views), no_rows(other.schema))):
+                    yield from self._give(operator, results)
         self._counts.produced(operator, task.output)
 
     def _clean(self) -> Iterator[pa.RecordBatch]:
@@ -184,7 +246,7 @@ class SiteTask:
         if order is None or operator is None:
             return
         task = task_of(operator, self._options)
-        cleanup = SiteCleanup(self._spec.storage, self._spec.groups, order, operator)
+        cleanup = SiteCleanup(self._spec.storage, self._spec.groups, order, operator, self._spec.decisions)
         for results in cleanup.results(task):
             yield from self._give(operator, results)
             self._reach("mid-cleanup")

@@ -145,12 +145,14 @@ def joined_rows(columns: Mapping[str, pa.Array], count: int, schema: pa.Schema) 
     return pa.RecordBatch.from_arrays(structs, schema=schema)
 
 
-def pointers(schema: pa.Schema, runs: Sequence[tuple[int, RunFile]], site_key: int) -> Iterator[pa.RecordBatch]:
+def pointers(
+    schema: pa.Schema, runs: Sequence[tuple[int, RunFile]], site_key: int, kind: Kind = Kind.POINTER
+) -> Iterator[pa.RecordBatch]:
     """One batch that tells the level above which runs were written for its inputs."""
     if runs:
         columns = {name: pa.nulls(len(runs), schema.field(name).type) for name in schema.names}
         columns[SITE] = pa.array([site_key] * len(runs), pa.int32())
-        columns[TAG] = pa.array([tag_of(Kind.POINTER, tag) for tag, _ in runs], pa.int32())
+        columns[TAG] = pa.array([tag_of(kind, tag) for tag, _ in runs], pa.int32())
         columns[BODY] = pa.array([to_json(run) for _, run in runs], pa.binary())
         yield pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
 

@@ -8,13 +8,15 @@ from collections.abc import Iterable
 from functools import reduce
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
-from watersmeet.model.ids import BatchId, OperatorId, RunId, SiteId, Version
+from watersmeet.model.ids import BatchId, InputName, OperatorId, RunId, SiteId, Version
 from watersmeet.model.plan import Plan
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import (
     LIVE,
+    UNDECIDED,
     Cleaning,
     Manifest,
     OperatorState,
@@ -133,6 +135,21 @@ class SeeTimes(msgspec.Struct, frozen=True, tag=True):
     latest: dict[str, int]
 
 
+class DecideRows(msgspec.Struct, frozen=True, tag=True):
+    """Of some groups, all rows of an input up to a limit have come out, or never will."""
+
+    operator: OperatorId
+    input: InputName
+    groups: GroupSet
+    limit: int
+
+
+class EndInput(msgspec.Struct, frozen=True, tag=True):
+    """All streams have ended: no row comes any more."""
+
+    reason: str = ""
+
+
 class DropRows(msgspec.Struct, frozen=True, tag=True):
     """What some runs of an operator hold of some groups can take part in no result any more, and leaves the state."""
 
@@ -174,6 +191,8 @@ Change = (
     | Reroute
     | ReplacePlan
     | SeeTimes
+    | DecideRows
+    | EndInput
     | DropRows
     | WriteResults
     | FinishBatch
@@ -220,6 +239,10 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return _replan(manifest, change)
         case SeeTimes(latest):
             return replace(manifest, latest={**manifest.latest, **latest})
+        case DecideRows(operator, source, groups, limit):
+            return _decide(manifest, operator, source, groups, limit)
+        case EndInput():
+            return replace(manifest, has_ended=True)
         case DropRows(operator, runs, groups):
             return _release(manifest, operator, runs, groups)
         case WriteResults(path, names):
@@ -283,6 +306,13 @@ def _relabel(
             kinds.setdefault((part.run, generation, tier), []).append(moved)
     slices = tuple(Slice(run, RowSet(GroupSet.union(some)), made, kind) for (run, made, kind), some in kinds.items())
     return _with(manifest, operator, replace(manifest.operators[operator], slices=slices))
+
+
+def _decide(manifest: Manifest, operator: OperatorId, source: InputName, groups: GroupSet, limit: int) -> Manifest:
+    state = manifest.operators[operator]
+    before = state.decided[source].array if source in state.decided else np.full(manifest.groups, UNDECIDED)
+    after = np.where(groups.mask(manifest.groups), np.maximum(before, limit), before)
+    return _with(manifest, operator, replace(state, decided={**state.decided, source: Vector.of(after)}))
 
 
 def _replan(manifest: Manifest, change: ReplacePlan) -> Manifest:

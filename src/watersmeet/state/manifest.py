@@ -23,6 +23,9 @@ FORMAT = 2
 LIVE = 0
 """The generation of what is live; closed ones have the number of the version that closed them."""
 
+UNDECIDED = -(1 << 63)
+"""Before all times: nothing is decided."""
+
 Tier = Literal["memory", "disk"]
 
 
@@ -84,6 +87,8 @@ class OperatorState(msgspec.Struct, frozen=True):
 
     ``output`` counts the query's results that came through a group, ``inter`` the bytes of intermediate results it
     caused further up. ``statistics`` are the counts of a strategy (`watersmeet.adapt.statistics`), as of some version.
+    Of an input whose rows come out alone if they have no match, ``decided`` tells for each group up to which value of
+    their last column that is known (`watersmeet.state.promises`).
     """
 
     routing: tuple[SiteId, ...]
@@ -91,6 +96,7 @@ class OperatorState(msgspec.Struct, frozen=True):
     output: Vector = Vector()
     inter: Vector = Vector()
     statistics: dict[str, Vector] = {}
+    decided: dict[InputName, Vector] = {}
 
 
 class Cleaning(msgspec.Struct, frozen=True):
@@ -123,7 +129,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """A version of a query's state. ``batch`` is the last of Spark's batches that is part of it.
 
     ``plan`` is carried out; ``original`` is the one the query gave as it was written, where another took its place.
-    ``latest`` is the latest event time of the rows of each stream that were accepted.
+    ``latest`` is the latest event time of the rows of each stream that were accepted; if the input ``has_ended``, no
+    further rows are.
     """
 
     query_id: str
@@ -138,6 +145,7 @@ class Manifest(msgspec.Struct, frozen=True):
     results: ResultFiles | None = None
     original: Plan | None = None
     latest: dict[str, int] = {}
+    has_ended: bool = False
 
     @property
     def written(self) -> Plan:

@@ -1,64 +1,164 @@
 """Promises: which rows will not come any more, and which stored rows can thus take part in no result any more.
 
 A stream's *watermark* promises that no row earlier than it comes: the latest time of all rows accepted so far, less the
-delay the user allows. From promises of streams follow those of operators, and the end of stored rows:
+delay the user allows. A stream that has ended promises everything. From promises of streams follow those of operators,
+and the end of stored rows:
 
 - What an operator will give begins no earlier than the earliest row that may still come to any of its inputs. Results
   that spilled groups miss are still to come, too.
-- A stored row can be joined only with rows that begin before it ends. Once all *other* inputs have promised that none
-  of these comes, it can go, unless its group misses results that it may be part of.
+- A stored row is joined only with rows that begin before it ends, and no later than the join's conditions allow. Once
+  all *other* inputs have promised that none of these comes, its end has come.
+- A row that comes out alone if it has no match is *decided* in the step after that. Until then it stays, and so do the
+  rows that may be its matches.
+
+That a row's end has come is told by its *last* column, the begin of a stream's row, the end of a result's: it is not
+greater than a *limit*. (`watersmeet.model.plan.Life.last`)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import Input, Life, Operator
-from watersmeet.state.manifest import Manifest, RunFile
+from watersmeet.state.manifest import UNDECIDED, Manifest, RunFile
+from watersmeet.state.vectors import Vector
 
-Ends = dict[tuple[OperatorId, InputName], int]
-"""By operator and input: rows that have ended by then can take part in no result any more."""
+FOREVER = (1 << 63) - 1
+
+Limits = dict[tuple[OperatorId, InputName], int]
+"""By operator and input: rows whose last column is not greater can take part in no result any more."""
+
+Begins = Mapping[InputName, int | None]
 
 
 def watermark(manifest: Manifest, stream: str) -> int | None:
     """The time before which no row of a stream comes any more; None where nothing is promised."""
+    if manifest.has_ended:
+        return FOREVER
     latest, delay = manifest.latest.get(stream), manifest.plan.stream(stream).delay_us
     return None if latest is None or delay is None else latest - delay
 
 
-def over_by(manifest: Manifest) -> Ends:
-    """Until when rows have to have ended that can go, for all inputs of which any can."""
-    if not manifest.latest:
-        return {}
+def limits(manifest: Manifest) -> Limits:
+    """Which rows have come to their end, for all inputs of which any have."""
+    found: Limits = {}
+    for operator, begins in _by_operator(manifest):
+        for source in operator.inputs:
+            limit = _limit(source, operator, begins)
+            if limit is not None:
+                found[operator.id, source.name] = limit
+    return found
+
+
+def decidable(manifest: Manifest) -> Limits:
+    """Which rows of preserved inputs have come to their end, and are decided in the next step."""
+    found = limits(manifest)
+    pairs = [
+        (operator.id, operator.inputs[number].name)
+        for operator in manifest.plan.operators
+        for number in operator.preserved
+    ]
+    return {pair: found[pair] for pair in pairs if pair in found}
+
+
+def decided(manifest: Manifest, operator: OperatorId, source: InputName) -> Vector:
+    """Up to which value of their last column rows of an input are decided, by group."""
+    known = manifest.operators[operator].decided.get(source)
+    return Vector.of(np.full(manifest.groups, UNDECIDED)) if known is None else known
+
+
+def droppable(manifest: Manifest) -> Limits:
+    """Which rows can go: those that have come to their end, and are decided, if they are of the kind."""
+    found = limits(manifest)
+    for operator in manifest.plan.operators:
+        for place in operator.preserved:
+            own, other = operator.inputs[place], operator.inputs[1 - place]
+            known = _decided(manifest, operator, own)
+            _narrow(found, (operator.id, own.name), known)
+            _narrow(found, (operator.id, other.name), _asked_until(manifest, own, other, known))
+    return found
+
+
+def _narrow(found: Limits, key: tuple[OperatorId, InputName], most: int | None) -> None:
+    if most is None:
+        found.pop(key, None)
+    elif key in found:
+        found[key] = min(found[key], most)
+
+
+def _decided(manifest: Manifest, operator: Operator, source: Input) -> int | None:
+    """Up to where all rows of an input are decided; those of groups with missing results are not looked at here."""
+    vector = manifest.operators[operator.id].decided.get(source.name)
+    if vector is None:
+        return None
+    groups = manifest.spilled(operator.id)
+    known = vector.array[~groups.mask(manifest.groups)] if groups else vector.array
+    return int(known.min()) if len(known) else None
+
+
+def _asked_until(manifest: Manifest, own: Input, other: Input, known: int | None) -> int | None:
+    """Which rows no undecided row of the other side can have as its match."""
+    if known is None or known == FOREVER:
+        return known
+    length, spread = _length(other, own), _spread(manifest, own)
+    return None if length is None or spread is None else known - length + 1 - spread
+
+
+def _spread(manifest: Manifest, source: Input) -> int | None:
+    """By how much the last column of a row may be later than its beginning."""
+    if source.life is None or source.life.end is None:
+        return 0
+    windows = [stream.window_us for stream in manifest.plan.streams if stream.time]
+    known = [window for window in windows if window is not None]
+    return max(known) if known and len(known) == len(windows) else None
+
+
+def _by_operator(manifest: Manifest) -> Iterator[tuple[Operator, Begins]]:
+    """The operators bottom-up, with the times before which no row of any input below comes any more."""
+    if not manifest.latest and not manifest.has_ended:
+        return
     begins: dict[InputName, int | None] = {}
-    found: Ends = {}
     for operator in manifest.plan.operators:
         for source in operator.inputs:
             if source.stream:
                 begins[source.name] = watermark(manifest, source.stream)
-        for source in operator.inputs:
-            others = [begins[each.name] for each in operator.inputs if each is not source]
-            least = _least(others)
-            if source.life is not None and not source.life.is_endless and least is not None:
-                found[operator.id, source.name] = least
-        begins[InputName(operator.id)] = _least(
-            [*(begins[each.name] for each in operator.inputs), *_held(manifest, operator)]
-        )
-    return found
+        yield operator, begins
+        held = list(_held(manifest, operator))
+        begins[InputName(operator.id)] = _least([*(begins[each.name] for each in operator.inputs), *held])
+
+
+def _limit(source: Input, operator: Operator, begins: Begins) -> int | None:
+    others = [_limit_by(source, other, begins[other.name]) for other in operator.inputs if other is not source]
+    return _least(others)
+
+
+def _limit_by(source: Input, other: Input, begin: int | None) -> int | None:
+    """Which rows of an input no row of another can be joined with that begins no earlier."""
+    if begin is None or begin == FOREVER:
+        return begin
+    if source.life is not None and source.life.end is not None:
+        return begin
+    length = _length(source, other)
+    return None if length is None else begin - length
+
+
+def _length(source: Input, other: Input) -> int | None:
+    """How long after its beginning a row of an input cannot be joined with one of another any more."""
+    life = source.life
+    lengths = [later + 1 for name, later in source.reach if name == other.name]
+    if life is not None and life.window_us is not None and other.life is not None:
+        lengths.append(life.window_us)
+    return min(lengths, default=None)
 
 
 def ends(run: RunFile, life: Life) -> tuple[int, int] | None:
-    """When the first and the last of a run's rows end; None where some never do."""
-    column = life.begin if life.end is None else life.end
-    bounds = run.bounds.get(column.name)
-    length = 0 if life.end is not None else life.window_us
-    if bounds is None or length is None or not isinstance(bounds.least, int) or not isinstance(bounds.most, int):
-        return None
-    return bounds.least + length, bounds.most + length
+    """The least and the greatest value of a run's last column."""
+    return _bounds(run, life.last.name)
 
 
-def begins(run: RunFile, life: Life) -> tuple[int, int] | None:
-    """When the first and the last of a run's rows begin."""
-    bounds = run.bounds.get(life.begin.name)
+def _bounds(run: RunFile, column: str) -> tuple[int, int] | None:
+    bounds = run.bounds.get(column)
     if bounds is None or not isinstance(bounds.least, int) or not isinstance(bounds.most, int):
         return None
     return bounds.least, bounds.most
@@ -76,7 +176,7 @@ def _held(manifest: Manifest, operator: Operator) -> Iterator[int | None]:
 def _first(source: Input, runs: list[RunFile]) -> int | None:
     if source.life is None:
         return None
-    found = [begins(run, source.life) for run in runs if run.input == source.name]
+    found = [_bounds(run, source.life.begin.name) for run in runs if run.input == source.name]
     return min((each[0] for each in found if each is not None), default=None)
 
 

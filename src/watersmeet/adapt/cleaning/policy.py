@@ -14,11 +14,12 @@ import numpy as np
 from watersmeet.adapt.cleaning import choice
 from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
 from watersmeet.adapt.spilling.policy import budget_room
-from watersmeet.model.ids import OperatorId
+from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import Operator
 from watersmeet.state.changes import BeginCleaning, FinishCleaning, ReviveGroups, UniteGenerations, apply
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Cleaning, Manifest
+from watersmeet.state.promises import decidable, decided, ends
 from watersmeet.state.sizes import bytes_by_generation, live_bytes_by_site, total_bytes
 
 
@@ -28,14 +29,16 @@ class CleanPolicy:
 
     options: MemoryOptions
     slice_bytes: int = choice.SLICE_FIRST_BYTES
-    moments: frozenset[Moment] = frozenset({"step", "between", "idle", "asked", "end"})
+    moments: frozenset[Moment] = frozenset({"step", "between", "idle", "asked", "end", "final"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """The next step of cleanup, if anything is missing; in a step, that generations become one."""
         if view.moment == "step":
             yield from self._united(view.manifest)
             return
-        cleaning = self._next_step(view) if view.manifest.cleaning is None else None
+        cleaning = self._next_step(view) if view.manifest.cleaning is None and view.moment != "final" else None
+        if cleaning is None and view.moment in ("final", "idle") and view.manifest.cleaning is None:
+            cleaning = self._flush(view.manifest)
         if cleaning is not None:
             yield Suggestion(BeginCleaning(cleaning), {cleaning.operator: GroupSet.of(cleaning.groups)})
 
@@ -63,6 +66,12 @@ class CleanPolicy:
             if sum(groups.meets(complete) for groups in generations.values()) > 1:
                 reason = f"{name} has {len(generations)} generations, and {len(complete)} groups miss nothing"
                 yield Suggestion(UniteGenerations(name, complete, reason), {name: complete})
+
+    def _flush(self, manifest: Manifest) -> Cleaning | None:
+        """A step that cleans nothing, for rows that come out alone and are due, if there are any."""
+        due = next(_due(manifest), None)
+        reason = f"no match can come any more for rows of {due}"
+        return None if due is None else Cleaning(manifest.plan.root.id, (), choice.GATHER_LEAST_BYTES, reason=reason)
 
     def _next_step(self, view: View) -> Cleaning | None:
         plan = view.manifest.plan
@@ -118,6 +127,21 @@ def returning(manifest: Manifest, operator: OperatorId, groups: Sequence[int], o
         here = {group: float(sizes[group]) for group in groups if routing[group] == site}
         fitting |= GroupSet.of(choice.fits_again(here, float(room[site])))
     return fitting
+
+
+def _due(manifest: Manifest) -> Iterator[InputName]:
+    """The inputs that have rows which will be decided in the next step, and are not yet."""
+    for (operator, source), limit in decidable(manifest).items():
+        known = decided(manifest, operator, source).array
+        missing = manifest.spilled(operator)
+        planned = next(each for each in manifest.plan.operator(operator).inputs if each.name == source)
+        for part in manifest.operators[operator].slices:
+            run, groups = manifest.runs[part.run], part.groups - missing
+            span = ends(run, planned.life) if planned.life else (limit, limit)
+            before = int(known[groups.mask(manifest.groups)].min()) if groups else limit
+            if run.input == source and span is not None and span[0] <= limit and span[1] > before and before < limit:
+                yield source
+                break
 
 
 def missing_groups(manifest: Manifest) -> int:

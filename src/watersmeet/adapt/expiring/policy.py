@@ -12,7 +12,7 @@ from watersmeet.model.plan import Input, Operator
 from watersmeet.state.changes import DropRows
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest, RunFile, Slice
-from watersmeet.state.promises import ends, over_by
+from watersmeet.state.promises import droppable, ends
 from watersmeet.state.sizes import rows_and_bytes
 
 
@@ -25,7 +25,7 @@ class ExpirePolicy:
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """Of each input, all runs that are over."""
         manifest = view.manifest
-        for (operator, source), moment in over_by(manifest).items():
+        for (operator, source), moment in droppable(manifest).items():
             planned = manifest.plan.operator(operator)
             own = next(each for each in planned.inputs if each.name == source)
             yield from _dropped(manifest, planned, own, moment)

@@ -56,24 +56,20 @@ def choose(sizes: Mapping[RunId, int]) -> list[RunId]:
     return []
 
 
-def choose_by_age(
-    sizes: Mapping[RunId, int], ends: Mapping[RunId, tuple[int, int]], over_by: int | None
-) -> list[RunId]:
+def choose_by_age(sizes: Mapping[RunId, int], ends: Mapping[RunId, tuple[int, int]], limit: int | None) -> list[RunId]:
     """The live runs to merge now, by their bytes and by when their first and last rows end.
 
     >>> ends = {RunId(f"run{number}"): (number, number + 5) for number in range(20)}
-    >>> choose_by_age(dict.fromkeys(ends, 100), ends, over_by=None)
+    >>> choose_by_age(dict.fromkeys(ends, 100), ends, limit=None)
     ['run0', 'run1', 'run2']
-    >>> choose_by_age(
-    ...     {RunId("run0"): 100, RunId("run1"): 100}, {RunId("run0"): (0, 9), RunId("run1"): (8, 9)}, over_by=6
-    ... )
+    >>> choose_by_age({RunId("run0"): 100, RunId("run1"): 100}, {RunId("run0"): (0, 9), RunId("run1"): (8, 9)}, limit=6)
     ['run0']
     """
-    waning = [run for run, span in ends.items() if over_by is not None and _ended_share(span, over_by) > WANING]
+    waning = [run for run, span in ends.items() if limit is not None and _ended_share(span, limit) > WANING]
     if waning:
         return sorted(waning)[:FAN_IN]
     lasts = [last for _, last in ends.values()]
-    newest, oldest = max(lasts), min(lasts) if over_by is None else over_by
+    newest, oldest = max(lasts), min(lasts) if limit is None else limit
     part = 1 << max(0, (newest - oldest) // AGES).bit_length()  # so that its bounds stay the same for long
     ages: dict[int, dict[RunId, int]] = {}
     for run, (_, last) in ends.items():
@@ -88,10 +84,10 @@ def choose_by_age(
     return []
 
 
-def _ended_share(span: tuple[int, int], over_by: int) -> float:
+def _ended_share(span: tuple[int, int], limit: int) -> float:
     """How many of a run's rows have ended, if they end evenly."""
     first, last = span
-    return 0.0 if over_by <= first else min(1.0, (over_by - first) / max(1, last - first))
+    return 0.0 if limit <= first else min(1.0, (limit - first) / max(1, last - first))
 
 
 def choose_closed(sizes: Mapping[RunId, int], limit_bytes: int) -> list[RunId]:

@@ -13,7 +13,7 @@ from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.model.plan import Input, Operator
 from watersmeet.state.groups import groups_at
 from watersmeet.state.manifest import Manifest, RunFile, Slice
-from watersmeet.state.promises import Ends, ends, over_by
+from watersmeet.state.promises import Limits, droppable, ends
 from watersmeet.state.sizes import slice_bytes
 
 CLOSED_PARTS = 4
@@ -32,12 +32,12 @@ class MergePolicy:
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """A merge for every site and input that has too many runs."""
-        manifest, over = view.manifest, over_by(view.manifest)
+        manifest, over = view.manifest, droppable(view.manifest)
         for operator in manifest.plan.operators:
             for site in range(manifest.sites):
                 yield from map(Suggestion, self._at(manifest, operator, SiteId(site), over))
 
-    def _at(self, manifest: Manifest, operator: Operator, site: SiteId, over: Ends) -> Iterator[Merge]:
+    def _at(self, manifest: Manifest, operator: Operator, site: SiteId, over: Limits) -> Iterator[Merge]:
         live = manifest.live(operator.id, site)
         is_closing = self.merges_closed and manifest.cleaning is None
         closed = manifest.closed(operator.id, site) if is_closing else []
@@ -65,7 +65,7 @@ class MergePolicy:
 
 
 def _live(
-    manifest: Manifest, operator: OperatorId, source: Input, site: SiteId, live: Iterable[Pair], over_by: int | None
+    manifest: Manifest, operator: OperatorId, source: Input, site: SiteId, live: Iterable[Pair], limit: int | None
 ) -> Iterator[Merge]:
     here = groups_at(manifest.operators[operator].routing, site)
     runs = _by_id(pair for pair in live if pair[0].input == source.name)
@@ -75,7 +75,7 @@ def _live(
         chosen = choice.choose(sizes) if len(runs) >= choice.FAN_IN else []
         reason = f"{len(runs)} live runs of {source.name}"
     else:
-        chosen, reason = choice.choose_by_age(sizes, spans, over_by), f"{len(runs)} live runs of {source.name}, by age"
+        chosen, reason = choice.choose_by_age(sizes, spans, limit), f"{len(runs)} live runs of {source.name}, by age"
     if chosen:
         yield Merge(site, operator, source.name, tuple(chosen), here, reason=reason)
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.operators.join.keys import key_classes, same_keys
@@ -43,6 +44,13 @@ class Gathered:
         ends = np.concatenate([[0], np.cumsum(self.totals)])
         low, high = int(ends[start]), int(ends[stop])
         return Gathered(self.rows.slice(low, high - low), self.counts[:, start:stop])
+
+    def where(self, kept: npt.NDArray[np.bool_]) -> "Gathered":
+        """Some of the rows; keys without any stay."""
+        parts, keys = self.counts.shape
+        code = (self.part_of_rows * keys + self.owners)[kept]
+        counts = np.bincount(code, minlength=parts * keys).reshape(parts, keys)
+        return Gathered(take_rows(self.rows, np.flatnonzero(kept)), counts)
 
     @property
     def part_of_rows(self) -> Index:

@@ -71,11 +71,6 @@ def end_after(begin: Index, length: int | None) -> Index:
     return np.where(begin > FOREVER - length, FOREVER, begin + length)
 
 
-def ends_of(rows: pa.RecordBatch, life: LifeSpec) -> Index:
-    """When each of some rows ends."""
-    return Times.of(rows, life).ends()
-
-
 def common_life(rows: Sequence[pa.RecordBatch], lives: Sequence[LifeSpec | None], index: Sequence[Index]) -> Times:
     """What the rows of each result have in common."""
     known = [(Times.of(batch, life), numbers) for batch, life, numbers in zip(rows, lives, index, strict=True) if life]

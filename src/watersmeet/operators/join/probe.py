@@ -68,13 +68,16 @@ class Found:
         return Found(tuple(run.where(kept) for run in self.runs), self.delta.where(kept))
 
 
-def probe(sides: Sequence[Side], groups: int) -> tuple[Hashes, list[Found]]:
-    """The keys that complete results, and where their rows lie in every input."""
+def probe(sides: Sequence[Side], groups: int, *, finds_all: bool = False) -> tuple[Hashes, list[Found]]:
+    """The keys that complete results, and where their rows lie in every input.
+
+    If it ``finds_all``, also old rows that are joined with old ones only.
+    """
     keys = distinct([side.delta.hashes for side in sides])
     found = [Found((), _locate(side.delta, keys)) for side in sides]
     brought = np.sum([side.delta.counts > 0 for side in found], axis=0)
     for number in _order(sides, keys):
-        wanted = brought > (found[number].delta.counts > 0)
+        wanted = brought > 0 if finds_all else brought > (found[number].delta.counts > 0)
         runs = tuple(_locate_wanted(view, keys, wanted, groups) for view in sides[number].runs)
         found[number] = Found(runs, found[number].delta)
         kept = found[number].old + found[number].delta.counts > 0

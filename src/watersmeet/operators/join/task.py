@@ -11,25 +11,31 @@ more than ``MATCH_LIMIT_BYTES`` of matching rows are gathered (unless one key al
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.model.plan import Test
 from watersmeet.operators.join.gather import Gathered, gather, separate
 from watersmeet.operators.join.generations import Piece, parts
 from watersmeet.operators.join.lives import common_life, overlapping, overlapping_missing, scaled
 from watersmeet.operators.join.probe import Found, Side, probe
 from watersmeet.operators.join.product import Blocks, batches, completed, missing
 from watersmeet.operators.join.trace import Output, with_groups
+from watersmeet.operators.predicate import Tested
 from watersmeet.operators.ranges import Index, cut
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import LifeSpec
 from watersmeet.state.groups import Hashes, group_of
+from watersmeet.state.rows import SortedRows
 
 MATCH_LIMIT_BYTES = 32 << 20
 BATCH_LIMIT_BYTES = 4 << 20
 BATCH_LIMIT_ROWS = 1 << 15
+
+Meeting = tuple[Index, list[Gathered]]
+"""The group of each key, and the rows of every input."""
 
 BlocksOf = Callable[[Sequence[Gathered]], Iterable[Blocks]]
 
@@ -40,7 +46,8 @@ class JoinTask:
 
     ``group_column`` is the name of a column that tells each result's group, for operators above to trace theirs by;
     ``traced`` are the columns of that kind that the inputs have. ``lives`` are those of the inputs, ``life`` are the
-    columns that tell the results' own; if the join ``is_windowed``, they decide what is joined.
+    columns that tell the results' own; if the join ``is_windowed``, they decide what is joined. Results pass all
+    ``tests``.
     """
 
     groups: int
@@ -51,6 +58,7 @@ class JoinTask:
     lives: tuple[LifeSpec | None, ...] = ()
     life: LifeSpec | None = None
     is_windowed: bool = False
+    tests: tuple[Test, ...] = ()
     output: Output = field(init=False)
 
     def __post_init__(self) -> None:
@@ -58,36 +66,62 @@ class JoinTask:
 
     def produce(self, sides: Sequence[Side]) -> Iterator[Results]:
         """What the rows of this step complete, each result once."""
+        for own, gathered in self.meetings(sides):
+            yield from self._results(own, gathered, self.completed)
+
+    def meetings(self, sides: Sequence[Side], *, finds_all: bool = False) -> Iterator[Meeting]:
+        """The rows of all keys that new rows complete results of, as many at a time as fit."""
         if not any(len(side.delta) for side in sides):
             return
-        keys, found = probe(sides, self.groups)
+        keys, found = probe(sides, self.groups, finds_all=finds_all)
         for start, stop in cut(_matched_bytes(found), MATCH_LIMIT_BYTES):
-            gathered = [gather(side, start, stop) for side in found]
-            yield from self._part(keys[start:stop], gathered, self._completed)
+            yield from self._told_apart(keys[start:stop], [gather(side, start, stop) for side in found])
 
     def clean(self, inputs: Sequence[Sequence[Piece]], limit_bytes: int = MATCH_LIMIT_BYTES) -> Iterator[Results]:
         """The results across generations, each once; at most ``limit_bytes`` of rows are gathered at a time."""
-        for part in parts(inputs, limit_bytes):
-            yield from self._part(part.keys, part.inputs, self._missing)
+        for own, gathered in self.generations(inputs, limit_bytes):
+            yield from self._results(own, gathered, self._missing)
 
-    def _completed(self, sides: Sequence[Gathered]) -> Iterable[Blocks]:
+    def generations(self, inputs: Sequence[Sequence[Piece]], limit_bytes: int) -> Iterator[Meeting]:
+        """The rows of all keys that miss results; their parts are generations."""
+        for part in parts(inputs, limit_bytes):
+            yield from self._told_apart(part.keys, part.inputs)
+
+    def settle(self, number: int, rows: SortedRows, other: Side) -> Iterator[Results]:
+        """Rows without a match are no results of an inner join."""
+        del number, rows, other
+        yield from ()
+
+    def alone(self, number: int, rows: SortedRows) -> Iterator[Results]:
+        """Rows without a match are no results of an inner join."""
+        del number, rows
+        yield from ()
+
+    def completed(self, sides: Sequence[Gathered]) -> Iterable[Blocks]:
+        """The blocks of results that new rows complete."""
         if self.is_windowed:
-            return overlapping(sides, self.lives)
-        return [completed(sides, forget_pairs=self.forget_pairs)]
+            return self._tested(sides, overlapping(sides, self.lives))
+        return self._tested(sides, [completed(sides, forget_pairs=self.forget_pairs)])
 
     def _missing(self, sides: Sequence[Gathered]) -> Iterable[Blocks]:
-        return overlapping_missing(sides, self.lives) if self.is_windowed else [missing(sides)]
+        return self._tested(sides, overlapping_missing(sides, self.lives) if self.is_windowed else [missing(sides)])
 
-    def _part(self, keys: Hashes, gathered: list[Gathered], blocks_of: BlocksOf) -> Iterator[Results]:
+    def _tested(self, sides: Sequence[Gathered], found: Iterable[Blocks]) -> Iterable[Blocks]:
+        if not self.tests:
+            return found
+        rows = [side.rows for side in sides]
+        return (replace(blocks, check=Tested(rows, self.tests, blocks.check)) for blocks in found)
+
+    def _told_apart(self, keys: Hashes, gathered: list[Gathered]) -> Iterator[Meeting]:
         own = group_of(keys, self.groups)
         if self.key_columns is not None:
             gathered, hash_of = separate(gathered, self.key_columns)
             own = own[hash_of]
         if not self.is_windowed:
-            yield from self._results(own, gathered, blocks_of)
+            yield own, gathered
             return
         for first, some in scaled(gathered, self.lives):
-            yield from self._results(own[first:], some, blocks_of)
+            yield own[first:], some
 
     def _results(self, own: Index, gathered: list[Gathered], blocks_of: BlocksOf) -> Iterator[Results]:
         rows = [side.rows for side in gathered]

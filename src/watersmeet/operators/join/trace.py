@@ -32,7 +32,7 @@ class Output:
         for number, batch in enumerate(rows):
             names = [name for name in self.traced if name in batch.schema.names]
             if names:
-                parts = _by_row(blocks, number, batch.num_rows)
+                parts = results_of_rows(blocks, number, batch.num_rows)
                 for name in names:
                     self.traced[name] += _count(groups_in(batch, name), parts, len(self.by_group))
 
@@ -46,7 +46,7 @@ class Output:
                     self.traced[name] += np.bincount(groups, minlength=len(self.by_group))
 
 
-def _by_row(blocks: Blocks, number: int, rows: int) -> Index:
+def results_of_rows(blocks: Blocks, number: int, rows: int) -> Index:
     """In how many results each row of an input takes part."""
     starts, lengths = blocks.starts[number], blocks.lengths[number]
     if not blocks.order:

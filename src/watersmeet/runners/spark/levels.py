@@ -77,12 +77,12 @@ class FirstDelta:
         aside = by_case(STREAM, {number: rule.aside for number, rule in rules.items()}, rules)
         tag = by_case(STREAM, {number: F.lit(tag) for tag, number in stream_of.items()}, stream_of.values())
         slots = _slots(layout, sources, self.union.layout, STREAM, stream_of)
-        is_kept = {number: F.lit(True) if rule.time else rule.joins for number, rule in rules.items()}
-        has_times = [bool(rule.time) for rule in rules.values()]
-        self._where = None if all(has_times) else by_case(STREAM, is_kept, rules)
+        all_kept = [rule.keeps_all for rule in rules.values()]
+        kept = {number: F.lit(True) if rule.keeps_all else rule.joins for number, rule in rules.items()}
+        self._where = None if all(all_kept) else by_case(STREAM, kept, rules)
         self._columns = [
             site_of(STREAM, tables, self.groups, hashed).alias(SITE),
-            (tag + aside if any(has_times) else tag).alias(TAG),
+            (tag + aside if any(all_kept) else tag).alias(TAG),
             hashed.alias(HASH),
             *slots,
         ]
@@ -90,23 +90,31 @@ class FirstDelta:
     def _rule(self, topology: Topology, source: Input) -> "_Rule":
         keys = tuple(in_slots(key.sql, self.union.layout) for key in source.keys)
         stream = topology.plan.stream(source.name)
+        tag = next(number for number, each in topology.stream_tags().items() if each is source)
+        is_preserved = topology.is_preserved(tag)
         if stream.time is None:
-            return _Rule(keys)
+            return _Rule(keys, is_preserved=is_preserved)
         texts = (stream.time.sql, *((passes(stream.name).sql,) if holds_back(stream) else ()))
         time, *flags = (in_slots(text, self.union.layout) for text in texts)
-        return _Rule(keys, time, flags[0] if flags else None)
+        return _Rule(keys, time, flags[0] if flags else None, is_preserved=is_preserved)
 
 
 @dataclass(frozen=True)
 class _Rule:
     """How the rows of a stream become messages: the SQL of their key, and of their time and filters, if they have any.
 
-    Rows that join nothing are dropped, or put aside at any site if they have a time.
+    Rows that join nothing are dropped, or put aside at any site if they have a time, or come out alone.
     """
 
     keys: tuple[str, ...]
     time: str | None = None
     passes: str | None = None
+    is_preserved: bool = False
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether rows that join nothing go on, too."""
+        return bool(self.time) or self.is_preserved
 
     @property
     def joins(self) -> SparkColumn:
@@ -122,7 +130,12 @@ class _Rule:
     @property
     def aside(self) -> SparkColumn:
         """What its tag has in addition if it joins nothing."""
-        return F.when(self.joins, 0).otherwise(tag_of(Kind.ASIDE)) if self.time else F.lit(0)
+        if not self.keeps_all:
+            return F.lit(0)
+        others = F.lit(tag_of(Kind.LONE if self.is_preserved else Kind.ASIDE))
+        if self.is_preserved and self.passes:
+            others = F.when(expression(self.passes), others).otherwise(tag_of(Kind.ASIDE))
+        return F.when(self.joins, 0).otherwise(others)
 
 
 def next_delta(produced: DataFrame, topology: Topology, level: int, routing: Routing, groups: int) -> DataFrame:
@@ -135,11 +148,16 @@ def next_delta(produced: DataFrame, topology: Topology, level: int, routing: Rou
     keys = {tag: tuple(in_slots(key.sql, below) for key in source.keys) for tag, source in sources.items()}
     hashed = by_case(TAG, {tag: hash_of(texts) for tag, texts in keys.items()}, keys)
     site = site_of(TAG, {tag: routing[topology.inputs[tag][0].id] for tag in fed}, groups, hashed)
-    passes = by_case(TAG, {tag: _passes(fed[tag][0], keys[tag], below) for tag in fed})
+    lone = [tag for tag in fed if topology.is_preserved(tag)]
+    passed = by_case(TAG, {tag: _passes(fed[tag][0], () if tag in lone else keys[tag], below) for tag in fed})
     is_row = F.col(TAG) < F.lit(INPUTS_MAX)
-    return produced.where(~is_row | passes).select(
+    tag_now = F.col(TAG)
+    for tag in lone:
+        is_lone = (F.col(TAG) == tag) & ~is_whole(keys[tag])
+        tag_now = F.when(is_lone, tag_of(Kind.LONE, tag)).otherwise(tag_now)
+    return produced.where(~is_row | passed).select(
         F.coalesce(F.col(SITE), site).alias(SITE),
-        TAG,
+        tag_now.alias(TAG),
         F.when(is_row, hashed).alias(HASH),
         BODY,
         *_slots(topology.incoming(level), sources, below, TAG, tags),
@@ -216,7 +234,7 @@ def _slots(
 
 
 def _value(column: Column, source: Input) -> str:
-    computed = next((key.sql for key in source.keys if key.column == column), None)
+    computed = next((key.sql for key in source.keys if key.column == column), dict(source.computed).get(column))
     if column.field.startswith("#") and computed is not None:
         return computed
     return column.sql
@@ -235,4 +253,5 @@ def in_slots(sql: str, layout: Layout) -> str:
 
 
 def _passes(operator: Operator, keys: Sequence[str], below: Layout) -> SparkColumn:
-    return all_of([is_whole(keys), *(expression(in_slots(text, below)) for text in operator.filters)])
+    whole = [is_whole(keys)] if keys else [F.lit(True)]
+    return all_of([*whole, *(expression(in_slots(text, below)) for text in operator.filters)])

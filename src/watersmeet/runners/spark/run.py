@@ -56,6 +56,7 @@ class Start:
     name: str | None = None
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     cleans_when_idle: bool = True
+    ends_input: bool = False
     copies: str | None = None
 
     @property
@@ -79,7 +80,7 @@ class Run:
         HISTORIES[str(self.query.runId)] = self.history
         while len(HISTORIES) > HISTORIES_MOST:
             HISTORIES.popitem(last=False)
-        self._upkeep = Upkeep(self.loop, self._input_rests, self._ended)
+        self._upkeep = Upkeep(self.loop, self._input_rests, self._ended, self.start.ends_input)
         threading.Thread(target=self._watch, name=f"watersmeet-{self.query.id}", daemon=True).start()
         if self.start.cleans_when_idle and not self.start.ends_by_itself:
             idle = threading.Thread(target=self._upkeep.when_idle, args=(self._failed,), daemon=True)
@@ -115,6 +116,12 @@ class Run:
         """Stop after the epoch that is under way; a step of cleanup is cut off, and repeated after a restart."""
         self.loop.stop()
         self.query.stop()
+
+    def process_all(self) -> None:
+        """Wait until all input that is there has been joined, and have rows come out that are due."""
+        self.query.processAllAvailable()
+        if not self.start.ends_by_itself:
+            self._upkeep.final()
 
     def cleanup(self) -> None:
         """Produce all results that are missing now."""
