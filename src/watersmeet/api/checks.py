@@ -140,5 +140,6 @@ def _never_alone(operator: Operator, source: Input, other: Input) -> str:
     return (
         f"rows of {source.name} that have no match never come out of the {operator.how} join: nothing says when no "
         f"match of {other.name} can come any more. Give {other.name} a time and a watermark, and {source.name} a "
-        f"window or a condition between the times; or run with trigger(availableNow=True) and option('endOfInput', 'true')."
+        f"window or a condition between the times; or run with trigger(availableNow=True) and "
+        f"option('endOfInput', 'true')."
     )
