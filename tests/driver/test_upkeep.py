@@ -69,7 +69,7 @@ def test_at_the_end_all_that_is_missing_is_cleaned_in_large_steps():
     loop = Loop(missing=3)
     upkeep(loop).at_end()
     assert (loop.missing, loop.revived) == (0, True)
-    assert set(loop.asked) == {("end", ("join1",), None)}
+    assert set(loop.asked) == {("end", ("join1",), None), ("final", (), None)}
 
 
 def test_a_query_that_was_told_to_stop_before_all_input_was_joined_is_not_cleaned_at_its_end():

@@ -122,11 +122,13 @@ class TimedCase(Case):
 
 
 @st.composite
-def timed_cases(draw: st.DrawFn, most_streams: int = 4, most_epochs: int = 5, most_rows: int = 5) -> TimedCase:
+def timed_cases(
+    draw: st.DrawFn, most_streams: int = 4, most_epochs: int = 5, most_rows: int = 5, zone: str | None = ""
+) -> TimedCase:
     """Times are few microseconds, so that they meet the edges of windows; most rows are in order, some are late."""
     names = NAMES[: draw(st.integers(2, most_streams))]
     kind = draw(st.sampled_from([pa.int64(), pa.string()]))
-    zone = draw(st.sampled_from([None, "UTC"]))
+    zone = draw(st.sampled_from([None, "UTC"])) if zone == "" else zone
     nodes, schemas = [], {}
     for name in names:
         has_time = draw(st.integers(0, 5)) > 0
@@ -153,7 +155,8 @@ def _timed_tables(draw: st.DrawFn, schema: pa.Schema, most_rows: int, ids: objec
     columns = {"k0": draw(st.lists(_values(schema.field("k0").type), min_size=rows, max_size=rows))}
     columns["id"] = [next(ids) for _ in range(rows)]
     if "ts" in schema.names:
-        moments = st.one_of(st.integers(now, now + 8), st.integers(now - 25, now + 8), st.none())
+        edges = st.sampled_from([now, now + 1, now + 2, now + 5])
+        moments = st.one_of(edges, st.integers(now, now + 8), st.integers(now - 25, now + 8), st.none())
         columns["ts"] = pa.array(draw(st.lists(moments, min_size=rows, max_size=rows)), pa.int64())
         columns["ts"] = columns["ts"].cast(schema.field("ts").type)
     return pa.table(columns, schema=schema)

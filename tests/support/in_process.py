@@ -181,7 +181,12 @@ def evaluate(rows: pa.Table, sql: str) -> pa.Array:
         return pa.array([], column.type.field(plain[2]).type) if not len(column) else column.field(plain[2])
     name = next(_names)
     connection().register(name, rows)
-    text = sql.replace("`", '"').replace("STRING", "VARCHAR")
+    text = (
+        sql.replace("`", '"')
+        .replace("STRING", "VARCHAR")
+        .replace("NAMED_STRUCT('start', ", "WINDOW_OF(")
+        .replace("'end', ", "")
+    )
     result = connection().sql(f"SELECT {text} AS x FROM {name}").to_arrow_table().column("x").combine_chunks()
     connection().unregister(name)
     return result

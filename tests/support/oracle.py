@@ -7,12 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 import duckdb
 import pyarrow as pa
 
+MACROS = (
+    "unix_micros(t) AS epoch_us(t)",
+    "timestamp_micros(n) AS make_timestamptz(n)",
+    "pmod(a, b) AS ((a % b) + b) % b",
+    "xxhash64(x) AS CAST(hash(x) >> 1 AS BIGINT)",
+    "window_of(a, b) AS {'start': a, 'end': b}",
+)
+"""What Spark has and DuckDB has not, as far as plans use it; any hash will do."""
+
 _local = threading.local()
 
 
 def connection() -> duckdb.DuckDBPyConnection:
     if not hasattr(_local, "connection"):
         _local.connection = duckdb.connect(config={"threads": 1})
+        for macro in MACROS:
+            _local.connection.execute(f"CREATE MACRO {macro}")
     return _local.connection
 
 

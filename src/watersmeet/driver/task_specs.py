@@ -47,7 +47,7 @@ class TaskSpecs:
             site: replace(part, cleaning=cleaning_order(manifest, step, shares[site], sizes))
             for site, part in lowest.sites.items()
         }
-        if step.at_end:
+        if step.at_end and not any(operator.aggregate for spec in above[:1] for operator in spec.operators):
             above = [replace(spec, only_stores=True, files=None) for spec in above[:1]]
         return [replace(lowest, sites=sites), *above]
 
@@ -95,7 +95,7 @@ class Expiry:
     def of(cls, manifest: Manifest) -> "Expiry":
         """What can go after a version."""
         over, ends = droppable(manifest), decidable(manifest)
-        is_any = bool(over or ends)
+        is_any = bool(over or ends) or any(operator.kind == "aggregate" for operator in manifest.plan.operators)
         closed = {name: GroupSet.union(manifest.generations(name).values()) for name in manifest.operators if is_any}
         return cls(over, closed, ends)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.model.plan import Column, Input, Life, Operator, Plan, group_column, operator_of
 from watersmeet.operators.hashing import is_hashable
-from watersmeet.operators.spec import InputSpec, LifeSpec, OperatorSpec
+from watersmeet.operators.spec import Aggregated, AggregateSpec, InputSpec, LifeSpec, OperatorSpec
 from watersmeet.site.layout import Layout, pack
 from watersmeet.site.travel import NOTHING, SITE_NUMBER, Parcels, Route, Rows, Slots, Travel
 from watersmeet.state.manifest import Manifest
@@ -148,15 +148,27 @@ class Topology:
             operator.how,
             operator.tests,
             operator.preserved,
+            _aggregate_spec(operator),
         )
 
     def _input_spec(self, tag: int, operator: Operator, source: Input) -> InputSpec:
         schema = pa.schema([pa.field(column.name, self.plan.types[column]) for column in source.state])
-        keys = tuple(key.column.name for key in source.keys if key.column)
+        told_by = source.told_by or tuple(key.column for key in source.keys if key.column)
+        keys = tuple(column.name for column in told_by)
         traces = tuple(name for name in schema.names if operator_of(name))
         bounded = tuple(column.name for column in source.bounded)
         life = _life_spec(source.life)
         return InputSpec(tag, operator.id, source.name, operator.level, schema, keys, traces, bounded, life)
+
+
+def _aggregate_spec(operator: Operator) -> AggregateSpec | None:
+    if operator.kind != "aggregate":
+        return None
+    made = tuple(
+        Aggregated(f"{operator.id}.{each.name}", each.function, each.argument, each.type)
+        for each in operator.aggregates
+    )
+    return AggregateSpec(made, operator.mode, operator.renamed)
 
 
 def _life_spec(life: Life | None) -> LifeSpec | None:

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from watersmeet.model.ids import InputName, OperatorId
-from watersmeet.model.query import How
+from watersmeet.model.query import How, Mode
 
 QUOTED = r"`(?:[^`]|``)+`"
 """The pattern of an identifier as `quoted` gives it."""
@@ -133,7 +133,8 @@ class Input(msgspec.Struct, frozen=True):
 
     Of the ``bounded`` columns every run tells the least and the greatest value. Rows without a ``life`` live always.
     ``computed`` columns are kept with the SQL that makes them. By the condition of the join, a row is joined only with
-    rows of another input whose time is at most so many microseconds later than its own: that is its ``reach``.
+    rows of another input whose time is at most so many microseconds later than its own: that is its ``reach``. Where
+    keys are hashes of values, these are in the columns that keys are ``told_by``.
     """
 
     name: InputName
@@ -144,6 +145,7 @@ class Input(msgspec.Struct, frozen=True):
     life: Life | None = None
     computed: tuple[tuple[Column, str], ...] = ()
     reach: tuple[tuple[InputName, int], ...] = ()
+    told_by: tuple[Column, ...] = ()
 
     @property
     def stream(self) -> str | None:
@@ -164,11 +166,24 @@ class Test(msgspec.Struct, frozen=True):
         return frozenset().union(*parts)
 
 
+class AggregateColumn(msgspec.Struct, frozen=True):
+    """One aggregate: its name, its function, the column it is of (None: of all rows), and the type of its value."""
+
+    name: str
+    function: str
+    argument: str | None
+    type: pa.DataType
+
+
 class Operator(msgspec.Struct, frozen=True):
     """A stateful operator: by its kind a symmetric m-way join on one key; with the filters that apply to its output.
 
     Where the operator above asks for it, ``life`` are the columns that tell when a result lives. ``how`` two inputs are
     joined, if not so that all results have a row of each, and which ``tests`` a pair of rows then has to pass.
+
+    An aggregate has ``aggregates``, and in its output keys under other names: ``renamed`` are pairs of these and of the
+    columns of its input. It gives its groups by its ``mode``; the ``final`` column tells the time before which rows of
+    a group have to have come.
     """
 
     id: OperatorId
@@ -181,10 +196,16 @@ class Operator(msgspec.Struct, frozen=True):
     life: Life | None = None
     how: How = "inner"
     tests: tuple[Test, ...] = ()
+    aggregates: tuple[AggregateColumn, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    final: Column | None = None
+    mode: Mode = "append"
 
     @property
     def preserved(self) -> tuple[int, ...]:
         """The inputs whose rows come out even if they have no match, or only once if they have one."""
+        if self.kind == "aggregate":
+            return (0,) if self.mode == "append" else ()
         return {"inner": (), "right": (1,), "full": (0, 1)}.get(self.how, (0,))
 
     @property

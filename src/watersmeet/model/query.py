@@ -32,6 +32,37 @@ class JoinNode(msgspec.Struct, frozen=True):
     how: How = "inner"
 
 
+Mode = Literal["append", "update", "first"]
+"""When a group of an aggregate comes out: when it is final, whenever it changes, or when it first comes."""
+
+
+class GroupKey(msgspec.Struct, frozen=True):
+    """An expression that rows are grouped by, its name and its type."""
+
+    name: str
+    sql: str
+    type: pa.DataType
+
+
+class Aggregate(msgspec.Struct, frozen=True):
+    """An aggregate function of an expression (None: of rows) of a type, and the name and type of its value."""
+
+    name: str
+    function: str
+    type: pa.DataType
+    sql: str | None = None
+    argument: pa.DataType | None = None
+
+
+class AggregateNode(msgspec.Struct, frozen=True):
+    """Groups of a relation's rows by expressions, and what is told of each group."""
+
+    input: "Node"
+    keys: tuple[GroupKey, ...]
+    aggregates: tuple[Aggregate, ...] = ()
+    mode: Mode = "append"
+
+
 class FilterNode(msgspec.Struct, frozen=True):
     """Rows of a relation for which a SQL condition holds."""
 
@@ -39,7 +70,7 @@ class FilterNode(msgspec.Struct, frozen=True):
     condition: str
 
 
-Node = StreamNode | JoinNode | FilterNode
+Node = StreamNode | JoinNode | FilterNode | AggregateNode
 
 
 class Query(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from watersmeet.operators.aggregate.task import AggregateTask
 from watersmeet.operators.join.generations import Piece
 from watersmeet.operators.join.probe import Side
 from watersmeet.operators.join.task import JoinTask
@@ -55,6 +56,21 @@ class TaskOptions:
     forget_pairs: bool = False
 
 
+def _aggregate(spec: OperatorSpec, options: TaskOptions) -> AggregateTask:
+    return aggregate_of(spec, options.groups)
+
+
+def aggregate_of(spec: OperatorSpec, groups: int) -> AggregateTask:
+    """The task of an aggregate."""
+    if spec.aggregate is None:
+        raise ValueError(spec.id)
+    source = spec.inputs[0]
+    life = () if source.life is None else source.life.names
+    is_first = spec.aggregate.mode == "first"
+    kept = tuple(name for name in source.schema.names if name in source.key_columns or name in life or is_first)
+    return AggregateTask(JoinTask(groups, (source.key_columns,)), spec.aggregate, source.key_columns, kept)
+
+
 def _outer(spec: OperatorSpec, options: TaskOptions) -> OperatorTask:
     return OuterTask(_join(spec, options), spec.how, tuple(source.schema for source in spec.inputs))
 
@@ -74,7 +90,11 @@ def _join(spec: OperatorSpec, options: TaskOptions) -> JoinTask:
     )
 
 
-KINDS: dict[str, Callable[[OperatorSpec, TaskOptions], OperatorTask]] = {"join": _join, "outer": _outer}
+KINDS: dict[str, Callable[[OperatorSpec, TaskOptions], OperatorTask]] = {
+    "join": _join,
+    "outer": _outer,
+    "aggregate": _aggregate,
+}
 
 
 def task_of(spec: OperatorSpec, options: TaskOptions) -> OperatorTask:

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import Test
-from watersmeet.model.query import How
+from watersmeet.model.query import How, Mode
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,28 @@ class InputSpec:
 
 
 @dataclass(frozen=True)
+class Aggregated:
+    """One aggregate: its name, its function, the column it is of (None: of all rows), and the type of its value."""
+
+    name: str
+    function: str
+    argument: str | None
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class AggregateSpec:
+    """What an aggregate gives, and when: ``mode`` is that of the output.
+
+    ``renamed`` are pairs: the name of a column of the output, and of that of the input which it is.
+    """
+
+    aggregates: tuple[Aggregated, ...]
+    mode: Mode
+    renamed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class OperatorSpec:
     """An operator: its kind, its inputs, and the tag its results have in the exchange above (None: it is the root).
 
@@ -68,3 +90,4 @@ class OperatorSpec:
     how: How = "inner"
     tests: tuple[Test, ...] = ()
     preserved: tuple[int, ...] = ()
+    aggregate: AggregateSpec | None = None

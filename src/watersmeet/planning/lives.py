@@ -78,10 +78,15 @@ def with_lives(plan: Plan, reach: Reach) -> Plan:
         return plan
     has_windows = any(stream.window_us is not None for stream in plan.streams)
     told: dict[str, Life] = {}
+    joined = [each for each in plan.operators if each.kind != "aggregate"]
+    joined_above = {source.operator for each in joined for source in each.inputs if source.operator}
     operators = []
     for operator in plan.operators:
+        if operator.kind == "aggregate":
+            operators.append(replace(operator, inputs=tuple(_final(each, operator) for each in operator.inputs)))
+            continue
         inputs = tuple(_reaching(_living(each, plan, told), operator, reach) for each in operator.inputs)
-        is_told = has_windows and operator.id != plan.root.id and any(each.life for each in inputs)
+        is_told = has_windows and operator.id in joined_above and any(each.life for each in inputs)
         life = life_columns(operator.id) if is_told else None
         if life is not None:
             told[operator.id] = life
@@ -97,6 +102,13 @@ def _living(source: Input, plan: Plan, told: dict[str, Life]) -> Input:
         return source
     state = tuple(dict.fromkeys((*source.state, *life.columns)))
     return replace(source, life=life, state=state, bounded=life.columns)
+
+
+def _final(source: Input, operator: Operator) -> Input:
+    """A group of rows lives until no row for it can come any more."""
+    if operator.final is None:
+        return source
+    return replace(source, life=Life(operator.final), bounded=(operator.final,))
 
 
 def _reaching(source: Input, operator: Operator, reach: Reach) -> Input:

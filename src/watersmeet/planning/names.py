@@ -8,7 +8,7 @@ A `Scope` holds the streams a piece of SQL may speak of: those below the join or
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -57,6 +57,13 @@ class Scope:
         """The part of the scope that has only the streams of those names."""
         kept = frozenset(names)
         return Scope((stream for stream in self.streams if stream.name in kept), case_sensitive=self.case_sensitive)
+
+    def extended(self, computed: Mapping[Column, pa.DataType]) -> "Scope":
+        """The same with columns that are computed, which no SQL names."""
+        scope = Scope(self.streams, case_sensitive=self.case_sensitive)
+        scope.types = {**self.types, **computed}
+        scope._place = {column: place for place, column in enumerate(scope.types)}
+        return scope
 
     def columns(self) -> tuple[Column, ...]:
         """Every column of every stream: streams in query order, fields in schema order."""

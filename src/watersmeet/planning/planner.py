@@ -9,9 +9,10 @@
 import pyarrow as pa
 from msgspec.structs import replace
 
-from watersmeet.model.errors import QueryError
+from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.plan import Column, Operator, Plan, Stream
-from watersmeet.model.query import Query, StreamNode
+from watersmeet.model.query import AggregateNode, Query, StreamNode
+from watersmeet.planning.aggregates import aggregated
 from watersmeet.planning.keys import KeyTypes, TypeOf
 from watersmeet.planning.layout import Placed, operators_of, place
 from watersmeet.planning.lives import check_times, time_column, with_lives
@@ -39,21 +40,45 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     >>> [source.state for source in join.root.inputs]
     [(Column(stream='A', field='v'),), ()]
     """
-    streams = streams_of(query.node)
+    top = query.node if isinstance(query.node, AggregateNode) else None
+    node = top.input if top else query.node
+    streams = streams_of(node)
     check_names(streams, case_sensitive=query.case_sensitive)
     scope = Scope(streams, case_sensitive=query.case_sensitive)
     types = KeyTypes(type_of)
-    grown = grow(query.node, scope, types)
-    if not grown.branch.inputs:
-        raise _no_join(grown.branch.streams[0])
+    grown = grow(node, scope, types)
     placed = place(grown.filters, grown.branch, grown.after)
-    drafts, kinds = with_tests(operators_of(grown.branch, placed, types), grown.branch, scope, types)
-    operators = prune(drafts, scope, query.needed)
-    computed = {key.column: key.type for each in operators for part in each.inputs for key in part.keys if key.column}
     planned = tuple(_stream(each, scope, placed) for each in streams)
     check_times(planned)
+    drafts, kinds = _drafts(grown.branch, placed, scope, types)
+    if top is not None:
+        _refuse_outer(grown.branch)
+        operators, made = aggregated(top, drafts, planned, scope)
+        kinds = {**kinds, **made}
+    else:
+        if not drafts:
+            raise _no_join(grown.branch.streams[0])
+        operators = prune(drafts, scope, query.needed)
+    keyed = [each for each in operators if each.kind != "aggregate"]
+    computed = {key.column: key.type for each in keyed for part in each.inputs for key in part.keys if key.column}
     reach = reach_of((*grown.filters, *grown.branch.tests), {each.name: each.time for each in planned if each.time})
     return with_lives(Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items())), reach)
+
+
+def _drafts(
+    branch: Branch, placed: Placed, scope: Scope, types: KeyTypes
+) -> tuple[tuple[Operator, ...], dict[Column, pa.DataType]]:
+    """The operators of the joins, still without the columns they keep; none where there is one stream."""
+    return with_tests(operators_of(branch, placed, types), branch, scope, types) if branch.inputs else ((), {})
+
+
+def _refuse_outer(branch: Branch) -> None:
+    if branch.how != "inner":
+        raise UnsupportedError(
+            f"a {branch.how} join is aggregated",
+            why="its rows come out when they are final, and an aggregate above would wait for them once more",
+            how="aggregate what the sink holds, or use an inner join",
+        )
 
 
 def with_tests(

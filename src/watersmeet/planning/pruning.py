@@ -19,10 +19,12 @@ from watersmeet.planning.expressions import columns_read
 from watersmeet.planning.names import Scope
 
 
-def prune(operators: Sequence[Operator], scope: Scope, needed: Sequence[str] | None) -> tuple[Operator, ...]:
-    """The operators with the columns they keep and hand on."""
+def prune(
+    operators: Sequence[Operator], scope: Scope, needed: Sequence[str] | None, more: Collection[Column] = ()
+) -> tuple[Operator, ...]:
+    """The operators with the columns they keep and hand on; ``more`` are needed besides what is said in SQL."""
     streams = _streams(operators)
-    wanted = {operators[-1].id: _read(["*"] if needed is None else needed, scope)}
+    wanted = {operators[-1].id: _read(["*"] if needed is None else needed, scope) | frozenset(more)}
     pruned: list[Operator] = []
     for operator in reversed(operators):
         output = wanted[operator.id] | _read(operator.filters, scope)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from watersmeet.model.errors import QueryError, UnsupportedError
-from watersmeet.model.query import FilterNode, How, JoinNode, Node, StreamNode
+from watersmeet.model.query import AggregateNode, FilterNode, How, JoinNode, Node, StreamNode
 from watersmeet.planning.classes import Equality, TermClass, join_equality, links, merged, stream_of
 from watersmeet.planning.expressions import Conjunct, conjuncts
 from watersmeet.planning.keys import KeyTypes
@@ -69,6 +69,10 @@ def grow(node: Node, scope: Scope, types: KeyTypes) -> Grown:
         if below.branch.how != "inner":
             return below._replace(after=(*below.after, *conditions))
         return below._replace(filters=(*below.filters, *conditions))
+    if isinstance(node, AggregateNode):
+        raise UnsupportedError(
+            "an aggregate is joined", why="it is the last step of a query", how="join first, and aggregate the results"
+        )
     return _join(node, scope, types) if node.how == "inner" else _outer(node, scope, types)
 
 

@@ -181,10 +181,11 @@ class LocalRunner:
         return pa.table(columns)
 
     def _value(self, rows: pa.Table, column: Column, source: Input, keys: Sequence[pa.Array]) -> pa.Array:
+        computed = dict(source.computed)
         for key, values in zip(source.keys, keys, strict=True):
-            if key.column == column and column.field.startswith("#"):
+            if key.column == column and column.field.startswith("#") and column not in computed:
                 return values
-        return self.evaluate(rows, dict(source.computed).get(column, column.sql))
+        return self.evaluate(rows, computed.get(column, column.sql))
 
     def _passes(self, rows: pa.Table, filters: Sequence[str]) -> pa.Array:
         passed = (self.evaluate(rows, condition).fill_null(fill_value=False) for condition in filters)

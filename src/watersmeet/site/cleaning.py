@@ -24,7 +24,7 @@ from watersmeet.operators.spec import OperatorSpec
 from watersmeet.site.deciding import Decision, oldest_generations
 from watersmeet.site.spec import CleaningOrder
 from watersmeet.state.groups import GroupSet, first_hash
-from watersmeet.state.rows import no_rows
+from watersmeet.state.rows import merge_rows, no_rows
 from watersmeet.state.runs import open_run, release_run
 from watersmeet.storage.base import Storage
 
@@ -55,11 +55,12 @@ class SiteCleanup:
             source, decision = self.operator.inputs[number], self.decisions.get(self.operator.inputs[number].tag)
             if decision is not None:
                 oldest = oldest_generations(self.order.slices, self.groups)
-                others = tuple(RunView(piece.rows) for piece in pieces[1 - number])
-                there = Side(others, no_rows(self.operator.inputs[1 - number].schema))
-                for piece in pieces[number]:
-                    rows = decision.in_cleanup(source, piece, oldest, self.groups)
-                    yield from task.settle(number, rows, there)
+                is_pair = len(self.operator.inputs) > 1
+                others = tuple(RunView(piece.rows) for piece in pieces[1 - number]) if is_pair else ()
+                there = Side(others, no_rows(self.operator.inputs[-1 - number].schema))
+                due = [decision.in_cleanup(source, piece, oldest, self.groups) for piece in pieces[number]]
+                if sum(map(len, due)):
+                    yield from task.settle(number, merge_rows(due), there)
 
     def _ranges(self, block: tuple[int, ...], size: int) -> list[tuple[int, int]]:
         """The hashes of a block, cut so that each range holds about as much as may be brought together."""

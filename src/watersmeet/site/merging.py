@@ -3,18 +3,29 @@
 What was spilled shall leave memory, and stays out of it: the runs of a closed generation are let go of afterwards.
 """
 
+from collections.abc import Callable
+
 from watersmeet.model.ids import RunId
 from watersmeet.site.expiry import still_needed
 from watersmeet.site.spec import MergeOrder
 from watersmeet.state.changes import MergeRuns
 from watersmeet.state.manifest import LIVE
-from watersmeet.state.rows import merge_rows
+from watersmeet.state.rows import SortedRows, merge_rows
 from watersmeet.state.runs import RunName, open_run, release_run, write_run
 from watersmeet.storage.base import Storage
 
+Combine = Callable[[SortedRows], SortedRows]
 
-def merge(storage: Storage, order: MergeOrder, groups: int, run_id: RunId, live: frozenset[str]) -> MergeRuns:
-    """Carry out an order; ``live`` are the paths of the runs that are probed here."""
+
+def merge(
+    storage: Storage,
+    order: MergeOrder,
+    groups: int,
+    run_id: RunId,
+    live: frozenset[str],
+    combine: Combine | None = None,
+) -> MergeRuns:
+    """Carry out an order; ``live`` are the paths of the runs that are probed here, ``combine`` makes rows fewer."""
     pieces = [
         piece
         for run, part in order.runs
@@ -23,6 +34,7 @@ def merge(storage: Storage, order: MergeOrder, groups: int, run_id: RunId, live:
     source = order.source
     name = RunName(run_id, source.operator, source.name, source.bounded)
     rows = merge_rows(pieces)
+    rows = rows if combine is None else combine(rows)
     if source.life is not None and order.limit is not None:
         rows = still_needed(rows, source.life, order.limit, order.spilled, groups)
     merged = write_run(storage, name, rows, groups)

@@ -23,11 +23,12 @@ from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.ids import RunId, SiteId
 from watersmeet.operators.join.probe import RunView, Side
-from watersmeet.operators.kinds import OperatorTask, TaskOptions, task_of
+from watersmeet.operators.kinds import OperatorTask, TaskOptions, aggregate_of, task_of
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.admission import Door
@@ -42,9 +43,9 @@ from watersmeet.site.receive import Receiver, Round
 from watersmeet.site.spec import LevelSpec, SiteSlice
 from watersmeet.site.travel import pointers
 from watersmeet.state.changes import AddRun, MergeRuns
-from watersmeet.state.groups import GroupSet
+from watersmeet.state.groups import GroupSet, group_of
 from watersmeet.state.manifest import RunFile, Slice
-from watersmeet.state.rows import SortedRows, no_rows
+from watersmeet.state.rows import SortedRows, merge_rows, no_rows, take_rows
 from watersmeet.state.runs import RunName, forget_runs, open_run, run_name, write_run
 
 if TYPE_CHECKING:
@@ -82,7 +83,10 @@ class SiteTask:
         yield from self._timed(self._settle())
         started = time.monotonic()
         for order in self._slice.merges:
-            self._changes.append(merge(self._spec.storage, order, self._spec.groups, self._name(), self._live_paths))
+            operator = next(each for each in self._spec.operators if each.id == order.source.operator)
+            combine = None if operator.aggregate is None else aggregate_of(operator, self._spec.groups).combine
+            storage, groups = self._spec.storage, self._spec.groups
+            self._changes.append(merge(storage, order, groups, self._name(), self._live_paths, combine))
         self._busy_s += time.monotonic() - started
         self._reach("before-effects")
         self._tell()
@@ -102,6 +106,7 @@ class SiteTask:
         yield from self._send_lone(arrived.lone)
         here = {tag: run for tag, run in runs.items() if not self._is_above(tag)}
         deltas = {tag: rows for tag, rows in arrived.rows.items() if not self._is_above(tag)}
+        deltas = {tag: self._reduced(self._spec.inputs[tag], rows) for tag, rows in deltas.items()}
         deltas |= {tag: open_run(self._spec.storage, run) for tag, run in here.items() if tag not in deltas}
         for operator in () if self._spec.only_stores else self._spec.operators:
             yield from self._produce(operator, deltas)
@@ -171,13 +176,20 @@ class SiteTask:
     def _keep(self, source: InputSpec, rows: SortedRows) -> RunFile | None:
         """Write rows as a run; None where no other row can come that any of them would be joined with."""
         self._counts.kept(source, rows)
-        stored = self._needed_later(source, rows)
+        stored = self._needed_later(source, self._reduced(source, rows))
         if not len(stored):
             return None
         name = RunName(self._name(), source.operator, source.name, source.bounded)
         run = write_run(self._spec.storage, name, stored, self._spec.groups)
         self._changes.append(AddRun(run, closed=self._spec.only_stores))
         return run
+
+    def _reduced(self, source: InputSpec, rows: SortedRows) -> SortedRows:
+        """What an aggregate makes of rows; they are what they are for all others."""
+        operator = next((each for each in self._spec.operators if each.id == source.operator), None)
+        if operator is None or operator.aggregate is None:
+            return rows
+        return aggregate_of(operator, self._spec.groups).reduce(rows)
 
     def _needed_later(self, source: InputSpec, rows: SortedRows) -> SortedRows:
         limit = self._spec.limits.get(source.tag)
@@ -188,12 +200,22 @@ class SiteTask:
 
     def _produce(self, operator: OperatorSpec, deltas: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
         task = task_of(operator, self._options)
+        if operator.aggregate is not None:
+            deltas = {tag: self._of_open_groups(operator, rows) for tag, rows in deltas.items()}
         reach = Reach.of(operator, deltas) if operator.is_windowed and operator.how != "semi" else None
         sides = [self._side(source, deltas.get(source.tag), reach) for source in operator.inputs]
         for results in chain(task.produce(sides), self._decided_at_once(operator, task, deltas)):
             yield from self._give(operator, results)
             self._reach("mid-output")
         self._counts.produced(operator, task.output)
+
+    def _of_open_groups(self, operator: OperatorSpec, rows: SortedRows) -> SortedRows:
+        """The rows of groups of which nothing was spilled: the values of others are not known here."""
+        spilled = self._slice.spilled.get(operator.id, GroupSet())
+        if not spilled:
+            return rows
+        index = np.flatnonzero(~spilled.mask(self._spec.groups)[group_of(rows.hashes, self._spec.groups)])
+        return SortedRows(rows.hashes[index], take_rows(rows.rows, index))
 
     def _give_alone(self, operator: OperatorSpec, lone: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
         """Rows with a null key, which match nothing."""
@@ -208,7 +230,7 @@ class SiteTask:
         self, operator: OperatorSpec, task: OperatorTask, deltas: dict[int, SortedRows]
     ) -> Iterator[Results]:
         """What rows give that arrive after their end has come."""
-        for number in operator.preserved:
+        for number in operator.preserved if operator.aggregate is None else ():
             source, other = operator.inputs[number], operator.inputs[1 - number]
             decision, delta = self._spec.decisions.get(source.tag), deltas.get(source.tag)
             if decision is None or delta is None:
@@ -226,18 +248,22 @@ class SiteTask:
                 yield from self._settle_input(operator, number)
 
     def _settle_input(self, operator: OperatorSpec, number: int) -> Iterator[pa.RecordBatch]:
-        source, other = operator.inputs[number], operator.inputs[1 - number]
+        source, other = operator.inputs[number], operator.inputs[min(1 - number, len(operator.inputs) - 1)]
         decision, pairs = self._spec.decisions.get(source.tag), self._slice.settled.get(operator.id, ())
         if decision is None:
             return
         task, whole = task_of(operator, self._options), self._slice.whole[operator.id]
-        mine = [pair for pair in pairs if pair[0].input == source.name and decision.may_hold(source, pair[0])]
-        for run, part in mine:
-            views = [self._view(each, its) for each, its in pairs if each.input == other.name]
-            for piece in open_run(self._spec.storage, run).of_groups(part.groups & whole, self._spec.groups):
-                rows = decision.now(source, piece, self._spec.groups)
-                for results in task.settle(number, rows, Side(tuple(views), no_rows(other.schema))):
-                    yield from self._give(operator, results)
+        due = [pair for pair in pairs if pair[0].input == source.name and decision.may_hold(source, pair[0])]
+        pieces = [
+            decision.now(source, piece, self._spec.groups)
+            for run, part in due
+            for piece in open_run(self._spec.storage, run).of_groups(part.groups & whole, self._spec.groups)
+        ]
+        if sum(map(len, pieces)):
+            views = [self._view(run, part) for run, part in pairs if run.input == other.name]
+            there = Side(tuple(views) if other is not source else (), no_rows(other.schema))
+            for results in task.settle(number, merge_rows(pieces), there):
+                yield from self._give(operator, results)
         self._counts.produced(operator, task.output)
 
     def _clean(self) -> Iterator[pa.RecordBatch]:

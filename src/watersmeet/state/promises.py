@@ -44,11 +44,60 @@ def limits(manifest: Manifest) -> Limits:
     """Which rows have come to their end, for all inputs of which any have."""
     found: Limits = {}
     for operator, begins in _by_operator(manifest):
-        for source in operator.inputs:
+        for source in operator.inputs if operator.kind != "aggregate" else ():
             limit = _limit(source, operator, begins)
             if limit is not None:
                 found[operator.id, source.name] = limit
+    for operator in manifest.plan.operators:
+        if operator.kind == "aggregate":
+            final = FOREVER if manifest.has_ended else _final(manifest, operator, found)
+            if final is not None:
+                found[operator.id, operator.inputs[0].name] = final
     return found
+
+
+def _final(manifest: Manifest, operator: Operator, found: Limits) -> int | None:
+    """The time before which no row of a stream comes to an aggregate any more, from the stream or out of state."""
+    if operator.final is None:
+        return None
+    stream, source = operator.final.stream, operator.inputs[0]
+    times = [watermark(manifest, stream)]
+    while source.operator:
+        below = manifest.plan.operator(source.operator)
+        source = next(each for each in below.inputs if stream in _streams(manifest, each))
+        times += _stored_from(manifest, below, source, stream, found)
+    return _least(times)
+
+
+def _stored_from(
+    manifest: Manifest, operator: Operator, source: Input, stream: str, found: Limits
+) -> Iterator[int | None]:
+    """The earliest time of a stream in what an input of an operator holds that can still give results."""
+    limit, window = found.get((operator.id, source.name)), manifest.plan.stream(stream).window_us
+    missing = manifest.spilled(operator.id)
+    runs = (
+        [manifest.runs[part.run] for part in manifest.operators[operator.id].slices if part.groups & missing]
+        if missing
+        else []
+    )
+    firsts = [_last_bounds(run, source) for run in runs if run.input == source.name]
+    lasts = [None if limit is None else limit + 1, *(None if span is None else span[0] for span in firsts)]
+    if source.stream:
+        yield from lasts
+    else:
+        yield from (None if last is None or window is None else last - window for last in lasts)
+
+
+def _last_bounds(run: RunFile, source: Input) -> tuple[int, int] | None:
+    return None if source.life is None else ends(run, source.life)
+
+
+def _streams(manifest: Manifest, source: Input) -> frozenset[str]:
+    """The streams that an input brings."""
+    if source.stream:
+        return frozenset({source.stream})
+    below = manifest.plan.operator(str(source.operator))
+    return frozenset().union(*(_streams(manifest, each) for each in below.inputs))
 
 
 def decidable(manifest: Manifest) -> Limits:
@@ -73,9 +122,12 @@ def droppable(manifest: Manifest) -> Limits:
     found = limits(manifest)
     for operator in manifest.plan.operators:
         for place in operator.preserved:
-            own, other = operator.inputs[place], operator.inputs[1 - place]
+            own = operator.inputs[place]
             known = _decided(manifest, operator, own)
             _narrow(found, (operator.id, own.name), known)
+            if operator.kind == "aggregate":
+                continue
+            other = operator.inputs[1 - place]
             _narrow(found, (operator.id, other.name), _asked_until(manifest, own, other, known))
     return found
 

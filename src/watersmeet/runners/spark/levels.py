@@ -234,9 +234,9 @@ def _slots(
 
 
 def _value(column: Column, source: Input) -> str:
-    computed = next((key.sql for key in source.keys if key.column == column), dict(source.computed).get(column))
-    if column.field.startswith("#") and computed is not None:
-        return computed
+    told = {key.column: key.sql for key in source.keys} | dict(source.computed)
+    if column.field.startswith("#") and column in told:
+        return told[column]
     return column.sql
 
 

@@ -1,0 +1,1 @@
+"""Aggregates by key: partial ones are the state, and are combined when they are read (`task`)."""

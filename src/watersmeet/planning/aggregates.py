@@ -1,0 +1,211 @@
+"""Aggregates: an operator above all joins that keeps what is told of each group of rows.
+
+What is grouped by and what is aggregated are expressions. Those that read one stream are computed by Spark as its rows
+come in, and kept beside its columns, with their hashes; so results need not become rows of Spark's between a join and
+an aggregate. Those that read several are computed by Spark on the results of the joins.
+
+``window(A.ts, '1 minute')`` is the window of that length a time lies in, counted from 1970 as in Spark. Where the time
+is that of its stream, a group is final once no row with a time before the window's end can come any more.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from msgspec.structs import replace
+from sqlglot import exp
+
+from watersmeet.model.errors import UnsupportedError
+from watersmeet.model.ids import InputName, OperatorId
+from watersmeet.model.plan import AggregateColumn, Column, Input, Key, Operator, Stream
+from watersmeet.model.query import AggregateNode, GroupKey
+from watersmeet.planning.durations import duration_us
+from watersmeet.planning.expressions import Expression, expression_of, parsed
+from watersmeet.planning.names import COMPUTED, Scope, readable
+from watersmeet.planning.pruning import prune
+from watersmeet.planning.types import canonical as canonical_type
+from watersmeet.planning.types import with_one_zero
+
+WINDOW_TYPE = pa.struct([pa.field("start", pa.timestamp("us", "UTC")), pa.field("end", pa.timestamp("us", "UTC"))])
+_EVERYTHING = GroupKey("#all", "CAST(0 AS BIGINT)", pa.int64())
+
+
+@dataclass(frozen=True)
+class TimeWindow:
+    """A window of a length that the times of a column lie in."""
+
+    column: Column
+    length_us: int
+
+    @property
+    def start(self) -> str:
+        """The microsecond it begins with, in SQL."""
+        time = f"UNIX_MICROS({self.column.sql})"
+        return f"{time} - PMOD({time}, {self.length_us})"
+
+    @property
+    def sql(self) -> str:
+        """The window as Spark's function gives it."""
+        end = f"{self.start} + {self.length_us}"
+        return f"NAMED_STRUCT('start', TIMESTAMP_MICROS({self.start}), 'end', TIMESTAMP_MICROS({end}))"
+
+    @property
+    def end(self) -> str:
+        """The microsecond after it, in SQL."""
+        return f"{self.start} + {self.length_us}"
+
+
+@dataclass
+class _Draft:
+    """What has to be computed: early, as a stream's rows come in, or late, on the results of the joins."""
+
+    operator: OperatorId
+    early: dict[Column, str] = field(default_factory=dict)
+    late: dict[Column, str] = field(default_factory=dict)
+    kinds: dict[Column, pa.DataType] = field(default_factory=dict)
+
+    def column(self, value: Expression, name: str, sql: str, kind: pa.DataType, default: str) -> Column:
+        """A column with the value of some SQL that reads what an expression reads."""
+        streams = sorted(value.streams)
+        column = Column(streams[0] if streams else default, f"{COMPUTED}{self.operator}.{name}")
+        (self.early if len(streams) <= 1 else self.late)[column] = sql
+        self.kinds[column] = kind
+        return column
+
+
+def aggregated(
+    node: AggregateNode, joins: Sequence[Operator], streams: Sequence[Stream], scope: Scope
+) -> tuple[tuple[Operator, ...], dict[Column, pa.DataType]]:
+    """The operators below and the aggregate above them, and the types of all columns that are computed."""
+    operator = _name(streams)
+    draft, default = _Draft(operator), streams[0].name
+    keys, final = _keys(node, draft, scope, default, streams)
+    arguments = _arguments(node, draft, scope, default)
+    values = [column for _, _, column in keys]
+    output = {
+        Column(operator, name): column for name, column in zip((each.name for each in node.keys), values, strict=False)
+    }
+    made = {Column(operator, each.name): each.type for each in node.aggregates}
+    kinds = {**draft.kinds, **{column: _kind(value, draft, scope) for column, value in output.items()}, **made}
+    times = [stream.time for stream in streams if stream.time and not joins]  # whoever lets rows in looks at them
+    needed = [*values, *(each for each in arguments if each), *([final] if final else []), *times]
+    wide = scope.extended(draft.kinds)
+    state = wide.ordered({*needed, *(hashed for hashed, _, _ in keys)})
+    columns = tuple(
+        AggregateColumn(each.name, each.function, argument.name if argument else None, each.type)
+        for each, argument in zip(node.aggregates, arguments, strict=True)
+    )
+    renamed = tuple((column.name, value.name) for column, value in output.items())
+    below, source = _below(joins, draft, wide, state, keys, streams)
+    top = Operator(
+        operator,
+        joins[-1].level + 1 if joins else 0,
+        (replace(source, state=tuple(column for column in state if column in needed)),),
+        (*output, *made),
+        kind="aggregate",
+        aggregates=columns,
+        renamed=renamed,
+        final=final,
+        mode=node.mode,
+    )
+    return (*below, top), kinds
+
+
+def _below(
+    joins: Sequence[Operator],
+    draft: _Draft,
+    scope: Scope,
+    state: Sequence[Column],
+    keys: Sequence[tuple[Column, str, Column]],
+    streams: Sequence[Stream],
+) -> tuple[tuple[Operator, ...], Input]:
+    """The joins, which keep what is computed early, and the input of the aggregate."""
+    values = tuple(value for _, _, value in keys)
+    if not joins:
+        computed = tuple({**draft.early, **draft.late}.items())
+        own = tuple(Key(sql, pa.int64()) for _, sql, _ in keys)
+        return (), Input(InputName(streams[0].name), own, (), computed=computed, told_by=values)
+    texts = list(draft.late.values())
+    early = [column for column in state if column not in draft.late]
+    pruned = prune(joins, scope, texts, early)
+    operators = tuple(replace(each, inputs=tuple(_computing(i, draft) for i in each.inputs)) for each in pruned)
+    late = tuple(draft.late.items())
+    own = tuple(Key(sql if hashed in draft.late else hashed.sql, pa.int64()) for hashed, sql, _ in keys)
+    return operators, Input(InputName(joins[-1].id), own, (), joins[-1].id, computed=late, told_by=values)
+
+
+def _computing(source: Input, draft: _Draft) -> Input:
+    if not source.stream:
+        return source
+    own = tuple((column, draft.early[column]) for column in source.state if column in draft.early)
+    return replace(source, computed=(*source.computed, *own))
+
+
+def _keys(
+    node: AggregateNode,
+    draft: _Draft,
+    scope: Scope,
+    default: str,
+    streams: Sequence[Stream],
+) -> tuple[list[tuple[Column, str, Column]], Column | None]:
+    """For each key the column of its hash, the SQL of that, and the column of its value; and when a group is final."""
+    found, final = [], None
+    for number, key in enumerate(node.keys or (_EVERYTHING,)):
+        window = time_window(key.sql, scope)
+        kind = canonical_type(key.type) if window is None else WINDOW_TYPE
+        value = expression_of(parsed(key.sql if window is None else window.sql, exp.Condition), scope)
+        canonical = with_one_zero(value.sql, kind)
+        hashed = f"XXHASH64({canonical})"
+        is_plain = value.column is not None and canonical == value.sql
+        column = value.column if is_plain else None
+        column = column or draft.column(value, f"key{number}", canonical, kind, default)
+        found.append((draft.column(value, f"hash{number}", hashed, pa.int64(), default), hashed, column))
+        if window is not None and any(stream.time == window.column for stream in streams):
+            final = draft.column(value, "final", window.end, pa.int64(), default)
+    return found, final
+
+
+def _arguments(node: AggregateNode, draft: _Draft, scope: Scope, default: str) -> list[Column | None]:
+    arguments: list[Column | None] = []
+    for number, each in enumerate(node.aggregates):
+        if each.sql is None or each.argument is None:
+            arguments.append(None)
+            continue
+        value, kind = expression_of(parsed(each.sql, exp.Condition), scope), canonical_type(each.argument)
+        arguments.append(value.column or draft.column(value, f"value{number}", value.sql, kind, default))
+    return arguments
+
+
+def _kind(column: Column, draft: _Draft, scope: Scope) -> pa.DataType:
+    return draft.kinds[column] if column in draft.kinds else scope.types[column]
+
+
+def time_window(sql: str, scope: Scope) -> TimeWindow | None:
+    """The window a call of ``window`` means; None where some SQL is none."""
+    tree = parsed(sql, exp.Condition).unnest()
+    if not isinstance(tree, exp.Anonymous) or tree.name.lower() != "window":
+        return None
+    if len(tree.expressions) != 2:  # noqa: PLR2004
+        raise _no_window(sql, "it has a slide or an offset")
+    column = expression_of(tree.expressions[0], scope).column
+    if column is None:
+        raise _no_window(sql, "its first argument is no column")
+    if scope.types[column] != pa.timestamp("us", "UTC"):
+        raise _no_window(sql, f"{column.name} is no timestamp with a zone")
+    length = re.sub(r"^'|'$", "", tree.expressions[1].sql(dialect="spark"))
+    return TimeWindow(column, duration_us(f"the length of {readable(sql)}", length, may_be_zero=False))
+
+
+def _no_window(sql: str, why: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"rows are grouped by {readable(sql)}",
+        why=f"{why}, and a row is in one window only here",
+        how="write window(A.ts, '1 minute'), with a column of timestamps and one length",
+    )
+
+
+def _name(streams: Sequence[Stream]) -> OperatorId:
+    taken = {stream.name.lower() for stream in streams}
+    numbers = (f"aggregate{number}" for number in range(1, len(taken) + 2))
+    return OperatorId(next(name for name in numbers if name not in taken))
