@@ -56,8 +56,6 @@ CALLS = {
     "a join on a Column of nobody": lambda w: w["a"].join(w["b"], F.col("A.id") == F.col("Q.id")),
     "a join on types that differ": lambda w: w["a"].join(w["b"], "A.name = B.order"),
     "a join on a map": lambda w: w["a"].join(w["b"], "map(A.id, 1) = map(B.order, 1)"),
-    "a left join": lambda w: w["a"].join(w["b"], "A.id = B.order", "left"),
-    "a semi join": lambda w: w["a"].join(w["b"], "A.id = B.order", "left_semi"),
     "a cross join": lambda w: w["a"].join(w["b"], "A.id = B.order", "cross"),
     "a join of no kind": lambda w: w["a"].join(w["b"], "A.id = B.order", "sideways"),
     "a join of kind 3": lambda w: w["a"].join(w["b"], "A.id = B.order", how=3),

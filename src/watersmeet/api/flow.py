@@ -176,15 +176,6 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
         refuse_changing_columns(name, df)
 
 
-def _lengths(
-    name: str, window: str | timedelta | None, watermark: str | timedelta | None
-) -> tuple[int | None, int | None]:
-    """How long rows live and how late they may be, in microseconds."""
-    lives = None if window is None else duration_us(f"the window of stream {name}", window, may_be_zero=False)
-    late = None if watermark is None else duration_us(f"the watermark of stream {name}", watermark, may_be_zero=True)
-    return lives, late
-
-
 def _endless(name: str) -> str:
     return (
         f"stream {name} has a window and no watermark: the window decides which rows are joined, but nothing is late "

@@ -68,6 +68,8 @@ class Tests:
         sides = [expression_of(side.unnest(), self.scope) for side in (tree.left, tree.right)]
         if any(len(side.streams) != 1 for side in sides):
             raise _refused(whole, "a side of a comparison reads several streams, or none")
+        if any(side.collated for side in sides):
+            raise _refused(whole, "only Spark knows the order of texts under a collation")
         kinds = [self.types.of(side) for side in sides]
         shared = common(*kinds)
         if shared is None or pa.types.is_nested(shared) or pa.types.is_boolean(shared):

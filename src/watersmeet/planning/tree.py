@@ -124,10 +124,6 @@ def _outer(node: JoinNode, scope: Scope, types: KeyTypes) -> Grown:
     return Grown(branch, (), (*(each for grown in below for each in grown.filters), *sunk))
 
 
-def _is_within(condition: Conjunct, sides: Sequence[frozenset[str]]) -> bool:
-    return any(condition.streams <= side for side in sides)
-
-
 def _between(condition: Conjunct, sides: Sequence[frozenset[str]]) -> Equality | None:
     """The terms of an equality between the two sides."""
     equality = join_equality(condition)
@@ -139,7 +135,8 @@ def _refuse_outer(below: Sequence[Grown]) -> None:
     outer = next((each.branch for each in below if each.branch.how != "inner"), None)
     if outer is not None:
         raise UnsupportedError(
-            f"a {outer.how} join of {', '.join(outer.streams)} is joined with something else",
+            f"{'an' if outer.how == 'anti' else 'a'} {outer.how} join of {', '.join(outer.streams)} is joined with "
+            f"something else",
             why="an outer, semi or anti join is the last step of a query",
             how="join the other relations first, with inner joins, and this one last",
         )

@@ -1,0 +1,141 @@
+import pyarrow as pa
+import pytest
+from tests.planning.queries import DOUBLE, INT, LONG, TEXT, A, B, C, columns, join, stream
+
+from watersmeet.model.errors import NoEqualityError, QueryError, TypeMismatchError, UnsupportedError
+from watersmeet.model.plan import Test as Condition
+from watersmeet.model.query import FilterNode, JoinNode, Query
+from watersmeet.planning import plan
+
+BOTH = ("A.#join1.test0",) * 2
+
+
+def outer(on, how="left", inputs=(A, B), kind=LONG):
+    """The plan of an outer join; an expression is of some kind."""
+    return plan(Query(JoinNode(inputs, on, how)), lambda *_: kind)
+
+
+def computed(made):
+    return [sql for source in made.root.inputs for _, sql in source.computed]
+
+
+@pytest.mark.parametrize(
+    ("sign", "function"),
+    [("<", "lt"), ("<=", "le"), (">", "gt"), (">=", "ge"), ("<>", "ne"), ("!=", "ne"), ("<=>", "null_safe_eq")],
+)
+def test_columns_are_compared(sign, function):
+    made = outer(f"A.x = B.x AND A.y {sign} B.y")
+    if function == "null_safe_eq":  # it is an equality, and thus a key
+        assert made.root.tests == ()
+        return
+    assert made.root.tests == (Condition(function, ("A.y", "B.y")),)
+    assert made.root.tests[0].columns == {"A.y", "B.y"}
+    assert not computed(made)
+    assert columns("A.y")[0] in made.root.inputs[0].state
+    assert made.root.filters == ()
+
+
+def test_conditions_are_combined():
+    [test] = outer("A.x = B.x AND (A.y < B.y OR NOT (A.z BETWEEN B.y AND B.z))").root.tests
+    low, high = Condition("ge", ("A.z", "B.y")), Condition("le", ("A.z", "B.z"))
+    inside = Condition("not", (Condition("and", (low, high)),))
+    assert test == Condition("or", (Condition("lt", ("A.y", "B.y")), inside))
+
+
+def test_what_reads_one_stream_is_computed_before():
+    made = outer("A.x = B.x AND A.y + 1 < B.y * 2")
+    assert computed(made) == ["`A`.`y` + 1", "`B`.`y` * 2"]
+    assert made.root.tests[0].arguments == ("A.#join1.test0", "B.#join1.test1")
+    assert made.types[columns("A.#join1.test0")[0]] == LONG
+
+
+def test_the_same_value_is_computed_once():
+    made = outer("A.x = B.x AND A.y + 1 < B.y AND A.y + 1 < B.z")
+    assert computed(made) == ["`A`.`y` + 1"]
+
+
+def test_sides_of_different_types_are_cast_to_the_one_they_share():
+    made = outer("A.x = B.x AND A.n < B.y", inputs=(stream("A", x=LONG, n=INT), B))
+    assert computed(made) == ["CAST(`A`.`n` AS BIGINT)"]
+
+
+def test_a_condition_on_the_preserved_side_is_a_test_and_on_the_other_a_filter():
+    made = outer("A.x = B.x AND A.y > 1 AND B.y > 2", kind=pa.bool_())
+    assert made.root.tests == (Condition("and", BOTH),)
+    assert computed(made) == ["`A`.`y` > 1"]
+    assert (made.stream("A").filters, made.stream("B").filters) == ((), ("`B`.`y` > 2",))
+
+
+@pytest.mark.parametrize(
+    ("how", "filtered"), [("left", "B"), ("right", "A"), ("full", ""), ("semi", "B"), ("anti", "B")]
+)
+def test_only_rows_that_come_out_with_a_match_are_filtered_before(how, filtered):
+    made = outer("A.x = B.x AND A.y > 1 AND B.y > 1", how, kind=pa.bool_())
+    assert "".join(each.name for each in made.streams if each.filters) == filtered
+    assert len(made.root.tests) == 2 - len(filtered)
+
+
+def test_filters_above_stay_above_and_filters_below_below():
+    node = FilterNode(JoinNode((FilterNode(A, "A.y > 1"), B), "A.x = B.x", "left"), "B.y > 2 AND A.z > 3")
+    made = plan(Query(node))
+    assert made.stream("A").filters == ("`A`.`y` > 1",)
+    assert made.stream("B").filters == ()
+    assert set(made.root.filters) == {"`B`.`y` > 2", "`A`.`z` > 3"}
+
+
+def test_an_outer_join_is_the_last_step_over_a_join():
+    made = outer("B.y = C.y AND A.z < C.z", inputs=(join(A, B, on="A.x = B.x"), C))
+    assert [operator.how for operator in made.operators] == ["inner", "left"]
+    assert made.root.tests == (Condition("lt", ("A.z", "C.z")),)
+
+
+def test_an_equality_inside_a_side_is_a_test_or_a_filter_but_no_key():
+    made = outer("A.x = B.x AND A.y = A.z AND B.y = B.z", kind=pa.bool_())
+    assert [len(source.keys) for source in made.root.inputs] == [1, 1]
+    assert made.stream("B").filters == ("`B`.`y` = `B`.`z`",)
+    assert computed(made) == ["`A`.`y` = `A`.`z`"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("ABS(A.y - B.y) < 5", "several streams"),
+        ("A.y + B.y < 5", "several streams"),
+        ("A.y < B.y + C.y", ""),
+        ("A.t LIKE B.t", "more with columns of two streams than compare"),
+        ("coalesce(A.y, B.y) IS NULL", "more with columns of two streams than compare"),
+        ("A.t COLLATE UTF8_LCASE = B.t", "under a collation"),
+        ("A.t < collate(B.t, 'UNICODE')", "under a collation"),
+        ("A.y < rand()", "changes from one evaluation to the next"),
+    ],
+)
+def test_what_cannot_be_tested_on_pairs_of_rows_is_refused(condition, why):
+    with pytest.raises(QueryError) as refused:
+        outer(f"A.x = B.x AND {condition}")
+    if why:
+        assert isinstance(refused.value, UnsupportedError)
+        assert why in refused.value.why
+        assert "where() after the join" in refused.value.how
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [(LONG, TEXT), (LONG, DOUBLE), (pa.bool_(), pa.bool_()), (pa.list_(LONG), pa.list_(LONG))]
+)
+def test_types_that_are_not_compared_exactly_are_refused(left, right):
+    with pytest.raises(TypeMismatchError, match=r"cast one side, as in CAST\(A\.v AS"):
+        outer("A.x = B.x AND A.v < B.v", inputs=(stream("A", x=LONG, v=left), stream("B", x=LONG, v=right)))
+
+
+def test_an_outer_join_needs_an_equality_between_its_sides():
+    for condition in ("A.x < B.x", "A.x = A.y", "A.x = 1 AND B.x = 1"):
+        with pytest.raises(NoEqualityError):
+            outer(condition)
+
+
+def test_an_outer_join_has_two_sides_and_nothing_above():
+    with pytest.raises(QueryError, match=r"a join of 3 relations is 'left'.*two sides"):
+        outer("A.x = B.x AND B.x = C.x", inputs=(A, B, C))
+    below = JoinNode((A, B), "A.x = B.x", "anti")
+    for how in ("inner", "left"):
+        with pytest.raises(UnsupportedError, match="an anti join of A, B is joined with something else"):
+            outer("A.x = C.x", how, inputs=(below, C))

@@ -1,0 +1,94 @@
+import pyarrow as pa
+import pytest
+from tests.planning.queries import LONG, join, parsed, planned, stream
+
+from watersmeet.model.plan import Column
+from watersmeet.model.query import FilterNode, JoinNode, Query, StreamNode
+from watersmeet.planning import plan
+from watersmeet.planning.reach import DAY_US, reach_of
+
+SECOND, HOUR = 1_000_000, 3_600_000_000
+KINDS = {"k": LONG, "ts": pa.timestamp("us", "UTC"), "other": pa.timestamp("us", "UTC")}
+A, B, C = (stream(name, **KINDS) for name in "ABC")
+TIMES = {name: Column(name, "ts") for name in "ABC"}
+
+
+def reach(condition):
+    return reach_of(parsed(condition, A, B, C), TIMES)
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("A.ts <= B.ts", {("B", "A"): 0}),
+        ("A.ts < B.ts", {("B", "A"): -1}),
+        ("B.ts >= A.ts", {("B", "A"): 0}),
+        ("B.ts > A.ts", {("B", "A"): -1}),
+        ("B.ts <= A.ts + INTERVAL 1 HOUR", {("A", "B"): HOUR}),
+        ("B.ts <= INTERVAL 1 HOUR + A.ts", {("A", "B"): HOUR}),
+        ("B.ts - INTERVAL 1 HOUR < A.ts", {("A", "B"): HOUR - 1}),
+        ("(B.ts) <= ((A.ts) + (INTERVAL '1' HOUR))", {("A", "B"): HOUR}),
+        ("B.ts <= A.ts + INTERVAL 1 HOUR - INTERVAL 10 SECONDS", {("A", "B"): HOUR - 10 * SECOND}),
+        ("B.ts + INTERVAL 1 HOUR >= A.ts - INTERVAL 1 HOUR", {("B", "A"): 2 * HOUR}),
+        ("B.ts BETWEEN A.ts - INTERVAL 5 SECONDS AND A.ts", {("B", "A"): 5 * SECOND, ("A", "B"): 0}),
+        ("B.ts <= A.ts + INTERVAL 25 HOURS", {("A", "B"): 25 * HOUR}),
+        ("B.ts <= A.ts + INTERVAL 1 DAY", {("A", "B"): 2 * DAY_US}),
+        ("B.ts <= A.ts + INTERVAL 1 WEEK", {("A", "B"): 8 * DAY_US}),
+        ("B.ts <= A.ts + INTERVAL 1 DAY - INTERVAL 2 HOURS", {("A", "B"): 2 * DAY_US - 2 * HOUR}),
+        ("B.ts <= A.ts + INTERVAL 1 DAY - INTERVAL 1 DAY", {("A", "B"): DAY_US}),
+        ("B.ts <= A.ts AND C.ts <= B.ts", {("A", "B"): 0, ("B", "C"): 0}),
+        ("B.ts <= A.ts + INTERVAL 2 HOURS AND B.ts < A.ts + INTERVAL 1 HOUR", {("A", "B"): HOUR - 1}),
+    ],
+)
+def test_a_condition_tells_how_much_later_rows_may_be(condition, found):
+    assert reach(condition) == found
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "A.ts = B.ts",
+        "A.ts <> B.ts",
+        "A.ts <= A.ts + INTERVAL 1 HOUR",
+        "A.ts <= B.other",
+        "A.k <= B.k",
+        "A.ts <= B.ts OR A.k = 1",
+        "NOT A.ts <= B.ts",
+        "A.ts <= B.ts + INTERVAL 1 MONTH",
+        "A.ts <= B.ts - INTERVAL '-1' HOUR",
+        "A.ts <= INTERVAL 1 HOUR - B.ts",
+        "date_trunc('HOUR', A.ts) <= B.ts",
+        "A.ts <= TIMESTAMP '2026-01-01 00:00:00'",
+    ],
+)
+def test_other_conditions_bound_nothing(condition):
+    assert reach(condition) == {}
+
+
+def timed(name):
+    return StreamNode(name, pa.schema(list(KINDS.items())), "ts", None, 0)
+
+
+ON = "A.k = B.k AND B.ts <= A.ts + INTERVAL 1 HOUR"
+
+
+def reaches(made, operator="join1"):
+    return [dict(source.reach) for source in made.operator(operator).inputs]
+
+
+def test_inputs_know_their_reach_wherever_the_condition_stands():
+    assert reaches(planned(join(timed("A"), timed("B"), on=ON))) == [{"B": HOUR}, {}]
+    above = FilterNode(join(timed("A"), timed("B"), on="A.k = B.k"), "B.ts <= A.ts + INTERVAL 1 HOUR")
+    assert reaches(planned(above)) == [{"B": HOUR}, {}]
+
+
+def test_the_condition_of_an_outer_join_has_a_reach_and_a_filter_after_it_has_none():
+    made = plan(Query(JoinNode((timed("A"), timed("B")), ON, "left")), lambda *_: KINDS["ts"])
+    assert reaches(made) == [{"B": HOUR}, {}]
+    after = FilterNode(JoinNode((timed("A"), timed("B")), "A.k = B.k", "left"), "B.ts <= A.ts + INTERVAL 1 HOUR")
+    assert reaches(planned(after)) == [{}, {}]
+
+
+def test_streams_that_meet_in_different_operators_do_not_reach_each_other():
+    made = planned(join(join(timed("A"), timed("C"), on="A.k = C.k"), timed("B"), on=ON))
+    assert [reaches(made, name) for name in ("join1", "join2")] == [[{}, {}], [{}, {}]]
