@@ -116,10 +116,13 @@ class Pipeline:
     def chain(self, frames: Mapping[str, DataFrame]) -> DataFrame:
         """Spark's own joins, one after the other."""
         joined = self._prefixed(self.streams[0], frames)
-        for link in self.links:
+        links = self.links
+        for link in links:
             other = self._prefixed(link.stream, frames)
             on = F.expr(_COLUMN.sub(r"\1_\2", link.on))
             joined = joined.join(other, on, link.how).drop(_flat(link.equality[1]))
+            if self.time and link is not links[-1]:
+                joined = _without_watermark(joined, f"{link.stream}_{self.time.column}")
         return joined
 
     def _prefixed(self, stream: str, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -136,3 +139,8 @@ class Pipeline:
 
 def _flat(column: str) -> str:
     return column.replace(".", "_")
+
+
+def _without_watermark(frame: DataFrame, column: str) -> DataFrame:
+    """The same rows: Spark allows one column with a watermark for each input of a join, here the first stream's."""
+    return frame.withColumn(column, F.expr(f"{column} + INTERVAL 0 SECONDS"))
