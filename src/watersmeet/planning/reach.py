@@ -4,10 +4,13 @@
 and a row of B only with rows of A that are not later at all. So state is bounded as by windows. The condition itself
 stays what it is, and means what SQL says.
 
-Days are added by the calendar where times have a zone, so they may be longer than 24 hours: then a day more is waited.
+Days are added by the calendar where times have a zone, so they may be longer than 24 hours: wherever a condition speaks
+of days, also if it takes some hours off again, a day more is waited.
 """
 
+import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -21,7 +24,15 @@ DAY_US = 86_400_000_000
 Reach = dict[tuple[str, str], int]
 """By two streams: how many microseconds later rows of the second may be that are joined with one of the first."""
 
-_Linear = tuple[Column, int]
+_BY_CALENDAR = re.compile(r"day|week", re.IGNORECASE)
+
+
+class _Linear(NamedTuple):
+    """An event time and a length that is added to it."""
+
+    time: Column
+    length_us: int = 0
+    has_days: bool = False
 
 
 def reach_of(conditions: Iterable[Conjunct], times: dict[str, Column]) -> Reach:
@@ -58,10 +69,10 @@ def _at_most(
 ) -> Iterator[tuple[tuple[str, str], int]]:
     """``low <= high``, where both are a time and a length: the one time is at most so much later than the other."""
     earlier, later = _linear(low, times), _linear(high, times)
-    if earlier is not None and later is not None and earlier[0].stream != later[0].stream:
-        length = later[1] - earlier[1] - (1 if is_strict else 0)
-        slack = DAY_US if abs(earlier[1]) >= DAY_US or abs(later[1]) >= DAY_US else 0
-        yield (later[0].stream, earlier[0].stream), length + slack
+    if earlier is not None and later is not None and earlier.time.stream != later.time.stream:
+        length = later.length_us - earlier.length_us - (1 if is_strict else 0)
+        slack = DAY_US if earlier.has_days or later.has_days else 0
+        yield (later.time.stream, earlier.time.stream), length + slack
 
 
 def _linear(tree: exp.Expr, times: dict[str, Column]) -> _Linear | None:
@@ -69,21 +80,25 @@ def _linear(tree: exp.Expr, times: dict[str, Column]) -> _Linear | None:
     tree = tree.unnest()
     if isinstance(tree, exp.Column):
         parts = tuple(part.name for part in tree.parts)
-        return next(((column, 0) for column in times.values() if parts == tuple(column)), None)
+        return next((_Linear(column) for column in times.values() if parts == tuple(column)), None)
     if isinstance(tree, exp.Add | exp.Sub):
         time, length = _linear(tree.left, times), _length(tree.right)
         if isinstance(tree, exp.Add) and (time is None or length is None):
             time, length = _linear(tree.right, times), _length(tree.left)
         if time is not None and length is not None:
-            return time[0], time[1] + (length if isinstance(tree, exp.Add) else -length)
+            change_us, has_days = length
+            change_us = change_us if isinstance(tree, exp.Add) else -change_us
+            return _Linear(time.time, time.length_us + change_us, time.has_days or has_days)
     return None
 
 
-def _length(tree: exp.Expr) -> int | None:
+def _length(tree: exp.Expr) -> tuple[int, bool] | None:
+    """How long an interval is, and whether its days are those of the calendar."""
     tree = tree.unnest()
     if not isinstance(tree, exp.Interval):
         return None
+    text = tree.sql(dialect="spark")
     try:
-        return duration_us("interval", tree.sql(dialect="spark"), may_be_zero=True)
+        return duration_us("interval", text, may_be_zero=True), bool(_BY_CALENDAR.search(text))
     except WatersmeetError:
         return None
