@@ -36,15 +36,18 @@ class Told:
     """What a report tells, and where."""
 
     results: Callable[[Progress], int]
+    is_step: Callable[[Progress], bool]
     state_bytes: Callable[[Progress], int]
 
 
 BY_OURS = Told(
-    lambda report: int(report["customMetrics"]["rowsOut"]),
+    lambda report: int(report["customMetrics"]["results"]),
+    lambda report: "cleanup" in report["customMetrics"],
     lambda report: int(report["customMetrics"].get("stateBytes", 0)),  # only the last epochs' are kept
 )
 BY_SPARK = Told(
     lambda report: int(report["sink"]["numOutputRows"]),
+    lambda report: int(report["sink"]["numOutputRows"]) > 0,  # an idle trigger tells -1, or 0
     lambda report: sum(int(operator["memoryUsedBytes"]) for operator in report["stateOperators"]),
 )
 
@@ -122,8 +125,8 @@ def _timed(start: Callable[[], AnyQuery]) -> tuple[float, AnyQuery]:
 
 def _outcome(task: Task, whole_s: float, reports: Sequence[Progress], delivery: Noop, told: Told) -> Outcome:
     epochs = [report for report in reports if report["numInputRows"]]
-    cleanup = [report for report in reports if "cleanup" in report.get("customMetrics", ())]
-    results = delivery.results([*epochs, *cleanup], told.results)
+    without_input = [report for report in reports if not report["numInputRows"] and told.is_step(report)]
+    results = delivery.results([*epochs, *without_input], told.results)
     return Outcome(
         task.contender,
         whole_s,

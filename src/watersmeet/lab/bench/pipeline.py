@@ -4,26 +4,73 @@
 >>> chain.streams
 ('A', 'B', 'C')
 >>> print(chain.sql)
-SELECT A.*, B.*, C.* FROM A, B, C WHERE A.k = B.k AND B.m = C.m
+SELECT A.*, B.*, C.* FROM A JOIN B ON A.k = B.k JOIN C ON B.m = C.m
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from watersmeet.api.flow import Flow
 from watersmeet.api.relation import Relation
 
 Equality = tuple[str, str]
 
+_COLUMN = re.compile(r"\b([A-Z])\.(\w+)")
+
 
 @dataclass(frozen=True)
 class Step:
-    """One operator: the streams it adds, and a pair of columns that joins each of them to one before it."""
+    """One operator: the streams it adds, and a pair of columns that joins each of them to one before it.
+
+    ``conditions`` are what else it is on, at most one for each pair, in the same order. If it is no inner join, it adds
+    one stream, or is of two.
+    """
 
     streams: str
     equalities: tuple[Equality, ...]
+    conditions: tuple[str, ...] = ()
+    how: Literal["inner", "left"] = "inner"
+
+    @property
+    def on(self) -> str:
+        """All of it as one condition."""
+        return " AND ".join((*(f"{left} = {right}" for left, right in self.equalities), *self.conditions))
+
+    @property
+    def links(self) -> tuple["Link", ...]:
+        """The same as joins of two, one after the other; the first of all streams has none."""
+        joined = self.streams[-len(self.equalities) :]
+        others = (*self.conditions, *[""] * (len(self.equalities) - len(self.conditions)))
+        return tuple(map(Link, joined, self.equalities, others, [self.how] * len(joined)))
+
+
+@dataclass(frozen=True)
+class Link:
+    """A stream, and what joins it to those before it."""
+
+    stream: str
+    equality: Equality
+    condition: str
+    how: str
+
+    @property
+    def on(self) -> str:
+        """The condition."""
+        left, right = self.equality
+        return f"{left} = {right}" + (f" AND {self.condition}" if self.condition else "")
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """The column that holds the event times of every stream, and how late rows may be."""
+
+    column: str
+    watermark: str
 
 
 @dataclass(frozen=True)
@@ -36,6 +83,7 @@ class Pipeline:
 
     steps: tuple[Step, ...]
     is_flat: bool = False
+    time: EventTime | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -43,49 +91,56 @@ class Pipeline:
         return tuple(stream for step in self.steps for stream in step.streams)
 
     @property
-    def equalities(self) -> tuple[Equality, ...]:
+    def links(self) -> tuple[Link, ...]:
         """What every stream but the first is joined on, in order."""
-        return tuple(pair for step in self.steps for pair in step.equalities)
+        return tuple(link for step in self.steps for link in step.links)
 
     @property
     def sql(self) -> str:
         """The join of tables named as the streams, with all their columns."""
         columns = ", ".join(f"{stream}.*" for stream in self.streams)
-        return f"SELECT {columns} FROM {', '.join(self.streams)} WHERE {_condition(self.equalities)}"  # noqa: S608
+        joins = (f"{'LEFT ' if link.how == 'left' else ''}JOIN {link.stream} ON {link.on}" for link in self.links)
+        return f"SELECT {columns} FROM {' '.join((self.streams[0], *joins))}"  # noqa: S608
 
     def relation(self, frames: Mapping[str, DataFrame]) -> Relation:
         """Our operators: one for each step."""
         flow = Flow(frames[self.streams[0]].sparkSession)
-        streams = {name: flow.stream(name, frames[name]) for name in self.streams}
+        timed = {"time": self.time.column, "watermark": self.time.watermark} if self.time else {}
+        streams = {name: flow.stream(name, frames[name], **timed) for name in self.streams}
         first, *rest = self.steps
-        joined = flow.join(*(streams[name] for name in first.streams), on=_condition(first.equalities))
+        joined = flow.join(*(streams[name] for name in first.streams), on=first.on, how=first.how)
         for step in rest:
-            joined = joined.join(*(streams[name] for name in step.streams), on=_condition(step.equalities))
+            joined = joined.join(*(streams[name] for name in step.streams), on=step.on, how=step.how)
         return joined.select(*self._flat_columns(frames)) if self.is_flat else joined
 
     def chain(self, frames: Mapping[str, DataFrame]) -> DataFrame:
         """Spark's own joins, one after the other."""
-        first, *rest = self.streams
-        joined = _prefixed(first, frames[first])
-        for stream, (left, right) in zip(rest, self.equalities, strict=True):
-            other = _prefixed(stream, frames[stream])
-            joined = joined.join(other, joined[_flat(left)] == other[_flat(right)]).drop(other[_flat(right)])
+        joined = self._prefixed(self.streams[0], frames)
+        links = self.links
+        for link in links:
+            other = self._prefixed(link.stream, frames)
+            on = F.expr(_COLUMN.sub(r"\1_\2", link.on))
+            joined = joined.join(other, on, link.how).drop(_flat(link.equality[1]))
+            if self.time and link is not links[-1]:
+                joined = _without_watermark(joined, f"{link.stream}_{self.time.column}")
         return joined
+
+    def _prefixed(self, stream: str, frames: Mapping[str, DataFrame]) -> DataFrame:
+        frame = frames[stream]
+        named = frame.select(*(frame[name].alias(f"{stream}_{name}") for name in frame.columns))
+        return named.withWatermark(f"{stream}_{self.time.column}", self.time.watermark) if self.time else named
 
     def _flat_columns(self, frames: Mapping[str, DataFrame]) -> list[str]:
         """What is left of all columns where each key is kept once, under the names it has in the chain."""
-        again = {right for _, right in self.equalities}
+        again = {link.equality[1] for link in self.links}
         columns = [f"{stream}.{name}" for stream in self.streams for name in frames[stream].columns]
         return [f"{column} AS {_flat(column)}" for column in columns if column not in again]
 
 
-def _condition(equalities: tuple[Equality, ...]) -> str:
-    return " AND ".join(f"{left} = {right}" for left, right in equalities)
-
-
-def _prefixed(stream: str, frame: DataFrame) -> DataFrame:
-    return frame.select(*(frame[name].alias(f"{stream}_{name}") for name in frame.columns))
-
-
 def _flat(column: str) -> str:
     return column.replace(".", "_")
+
+
+def _without_watermark(frame: DataFrame, column: str) -> DataFrame:
+    """The same rows: Spark allows one column with a watermark for each input of a join, here the first stream's."""
+    return frame.withColumn(column, F.expr(f"{column} + INTERVAL 0 SECONDS"))

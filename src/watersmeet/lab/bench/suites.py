@@ -12,6 +12,7 @@ from watersmeet.lab.bench import (
     soak,
     threeway,
     tracing,
+    windows,
 )
 from watersmeet.lab.bench.suite import Suite
 from watersmeet.model.errors import WatersmeetError, nearest
@@ -29,6 +30,9 @@ _ALL = (
     burst.SUITE,
     restart.SUITE,
     soak.SUITE,
+    windows.INNER,
+    windows.LEFT,
+    windows.CHAIN,
 )
 SUITES: dict[str, Suite] = {suite.name: suite for suite in _ALL}
 SPILL = "spill"
