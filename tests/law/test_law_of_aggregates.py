@@ -67,7 +67,7 @@ def _told(each: Aggregate) -> str:
 
 
 @st.composite
-def grouped_cases(draw: st.DrawFn) -> Grouped:
+def grouped_cases(draw: st.DrawFn, *, windows: bool = True) -> Grouped:
     case = draw(timed_cases(most_streams=3, most_rows=4, zone="UTC"))
     is_alone = draw(st.integers(0, 2)) == 0
     if is_alone:
@@ -77,18 +77,16 @@ def grouped_cases(draw: st.DrawFn) -> Grouped:
     first, last = names[0], names[-1]
     kinds = {name: node.schema for name, node in case.nodes.items()}
     choices = [GroupKey("k", f"{first}.k0", kinds[first].field("k0").type), GroupKey("last", f"{last}.id", BIGINT)]
-    if case.nodes[first].time:
+    if case.nodes[first].time and windows:
         choices.append(GroupKey("window", f"window({first}.ts, '4 microseconds')", WINDOW_TYPE))
     keys = draw(st.lists(st.sampled_from(choices), max_size=2, unique_by=lambda key: key.name))
     mode = draw(st.sampled_from(["append", "update", "first"]))
     told = []
-    for name in () if mode == "first" else draw(st.lists(st.sampled_from(sorted(TELLING)), unique=True)):
+    for name in () if mode == "first" else draw(st.lists(st.sampled_from(sorted(TELLING)), min_size=1, unique=True)):
         function, text, kind = TELLING[name]
         sql = text.format(first=first, last=last) if text else None
         argument = kinds[last].field("k0").type if name == "kinds" else BIGINT if text else None
         told.append(Aggregate(name, function, kind, sql, argument))
-    if not keys and not told and mode != "first":
-        told.append(Aggregate("n", "count", BIGINT))
     if mode == "first" and not keys:
         keys = choices[:1]
     return Grouped(case, AggregateNode(case.query.node, tuple(keys), tuple(told), mode))

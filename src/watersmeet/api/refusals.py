@@ -6,7 +6,7 @@ _RESULTS = """
     collect count show take head first tail toPandas toArrow isEmpty toLocalIterator toJSON foreach foreachPartition
 """
 _AGGREGATES = """
-    groupBy groupby agg rollup cube groupingSets distinct dropDuplicates drop_duplicates dropDuplicatesWithinWatermark
+    agg rollup cube groupingSets dropDuplicatesWithinWatermark
     pivot describe summary corr cov crosstab freqItems approxQuantile stat
 """
 _ORDERS = "orderBy sort sortWithinPartitions limit offset"
@@ -32,8 +32,8 @@ _REASONS = [
     ),
     (
         _AGGREGATES,
-        "each epoch would be aggregated by itself",
-        "aggregate what the sink holds, or in a function given to writeStream.foreachBatch",
+        "a stream's groups are told with groupBy and agg",
+        'write groupBy("A.k").agg("count(*) AS n"), or aggregate what the sink holds',
     ),
     (
         _ORDERS,
@@ -49,7 +49,11 @@ _REASONS = [
     (_LAYOUT, "the engine lays state out itself", "leave it out; see the options sites and partitionGroups"),
     ("write", "a stream is written while it runs", "use writeStream"),
     ("crossJoin", "rows are found by an equality of their columns", 'write a.join(b, "id")'),
-    ("withWatermark", "this version keeps all rows joinable", "leave it out"),
+    (
+        "withWatermark",
+        "a stream is told it when it is registered",
+        'write flow.stream("A", df, time="ts", watermark="1 minute")',
+    ),
 ]
 REFUSED = {name: (why, how) for names, why, how in _REASONS for name in names.split()}
 

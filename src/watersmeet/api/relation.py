@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from watersmeet.api.arguments import columns_of, item_of, items_of, name_of, names_of
+from watersmeet.api.grouping import GroupedRelation, distinct, grouped
 from watersmeet.api.joining import On, join_relations
 from watersmeet.api.options import DEFAULT_GROUPS
 from watersmeet.api.refusals import refused_call
@@ -95,6 +96,46 @@ class Relation:
             shown = [item_rewritten(self._view, each) if isinstance(each, str) and is_rows else each for each in flat]
             return self._and_then(Select(tuple(shown)))
         return self._showing(selected(self._view, [text for text in texts if text], self._shape.spark_name))
+
+    def groupBy(self, *cols: Item | list[Item]) -> GroupedRelation:
+        """Group rows by columns or expressions, as ``"A.k"`` or ``"window(A.ts, '1 minute')"``; then `agg`.
+
+        With ``outputMode("append")`` a group comes once, when no row for it can come any more; with ``"update"``
+        whenever it has changed.
+
+        >>> import watersmeet as wm
+        >>> flow = wm.Flow(spark)
+        >>> rates = spark.readStream.format("rate").load()
+        >>> a, b = (flow.stream(name, rates, time="timestamp", window="1 hour", watermark="1 minute") for name in "AB")
+        >>> hourly = a.join(b, "value").groupBy("window(A.timestamp, '1 hour')").agg("count(*) AS n")
+        >>> hourly.columns
+        ['window', 'n']
+        """
+        return grouped(self._shape, cols)
+
+    groupby = groupBy
+
+    def distinct(self) -> "Relation":
+        """Rows without repetition: each comes once, when it first comes.
+
+        >>> import watersmeet as wm
+        >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
+        >>> rates.select("value % 10 AS digit").distinct().columns
+        ['digit']
+        """
+        return distinct(self._shape, None)
+
+    def dropDuplicates(self, subset: list[str] | None = None) -> "Relation":
+        """Rows without repetition, told apart by some columns, which must be all that are selected.
+
+        >>> import watersmeet as wm
+        >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
+        >>> rates.select("value").dropDuplicates(["value"]).columns
+        ['value']
+        """
+        return distinct(self._shape, None if subset is None else names_of("dropDuplicates", subset))
+
+    drop_duplicates = dropDuplicates
 
     def selectExpr(self, *expr: str | list[str]) -> "Relation":
         """Project to SQL expressions.

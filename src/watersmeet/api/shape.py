@@ -4,11 +4,14 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import msgspec
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from watersmeet.model.plan import Plan, quoted
-from watersmeet.model.query import FilterNode, Node, Query
+from watersmeet.model.query import AggregateNode, FilterNode, Mode, Node, Query
 from watersmeet.planning import plan
 from watersmeet.planning.tree import streams_of
 from watersmeet.planning.views import Output, View
@@ -21,12 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shape:
-    """The parts of a relation; each method that changes one has Spark check the outcome at once."""
+    """The parts of a relation; each method that changes one has Spark check the outcome at once.
+
+    What an aggregate has ``made`` is a struct of its name, with the columns of its groups.
+    """
 
     flow: "Flow"
     node: Node
     view: View
     steps: Projection = field(default_factory=Projection)
+    made: tuple[str, StructType] | None = None
 
     @property
     def streams(self) -> list[str]:
@@ -36,7 +43,7 @@ class Shape:
     @property
     def is_open(self) -> bool:
         """Whether the planner can still look into it: nothing is left to Spark."""
-        return not self.steps.steps
+        return not self.steps.steps and self.made is None
 
     @property
     def projection(self) -> Projection:
@@ -45,14 +52,23 @@ class Shape:
             return self.steps
         return Projection((_items(self.view), *self.steps.steps))
 
-    def plan(self) -> Plan:
-        """The operators that will produce the rows."""
+    @property
+    def is_aggregate(self) -> bool:
+        """Whether it shows groups, which come again whenever they change if the output mode says so."""
+        return isinstance(self.node, AggregateNode) and self.node.mode != "first"
+
+    def plan(self, mode: Mode | None = None) -> Plan:
+        """The operators that will produce the rows; ``mode`` tells when groups come out."""
+        node = self.node
+        if isinstance(node, AggregateNode):
+            node = msgspec.structs.replace(node, mode=mode) if mode and self.is_aggregate else node
+            return plan(Query(node, None, self.flow.case_sensitive), self.flow.type_of)
         needed = tuple(each.sql for each in self.view.outputs)
-        return plan(Query(self.node, needed, self.flow.case_sensitive), self.flow.type_of)
+        return plan(Query(node, needed, self.flow.case_sensitive), self.flow.type_of)
 
     def frame(self) -> DataFrame:
         """A DataFrame without rows that has the relation's columns."""
-        return self.steps.apply(_shown(self.view, self._row()))
+        return self.steps.apply(_shown(self.view, self.row()))
 
     def text(self, item: Item) -> str | None:
         """An item as SQL that the planner can look into; None where only Spark can evaluate it."""
@@ -66,11 +82,11 @@ class Shape:
 
     def spark_name(self, sql: str) -> str:
         """What Spark calls an expression over the streams' own columns."""
-        return str(Projection((Select((sql,)),)).apply(self._row()).columns[0])
+        return str(Projection((Select((sql,)),)).apply(self.row()).columns[0])
 
     def checked(self, condition: str) -> "Shape":
         """Itself, if Spark takes a condition over the streams' own columns for one."""
-        Projection((Where(condition),)).apply(self._row())
+        Projection((Where(condition),)).apply(self.row())
         return self
 
     def filtered(self, condition: str) -> "Shape":
@@ -93,12 +109,16 @@ class Shape:
             raise aggregates()
         return shape
 
-    def _row(self) -> DataFrame:
+    def row(self) -> DataFrame:
+        """A DataFrame without rows that has what expressions over the streams' own columns speak of."""
+        if self.made is not None:
+            name, schema = self.made
+            return self.flow.spark.range(0).select(F.lit(None).cast(schema).alias(name))
         return self.flow.row_frame(self.streams)
 
     def _opened(self) -> DataFrame:
         """The columns of streams by themselves, as Spark has them in a join."""
-        row = self._row()
+        row = self.row()
         frames = [(each.name, _shown(each, row)) for each in self.view.opened()]
         return reduce(DataFrame.crossJoin, (frame.alias(name) if name else frame for name, frame in frames))
 

@@ -62,6 +62,7 @@ class StreamWriter:
         self._table: str | None = None
         self._trigger: Mapping[str, object] = {"processingTime": "0 seconds"}
         self._name: str | None = None
+        self._mode = "append"
 
     def format(self, source: str) -> Self:
         """Choose any of Spark's batch sinks, or ``memory``."""
@@ -97,12 +98,15 @@ class StreamWriter:
         return self
 
     def outputMode(self, outputMode: str) -> Self:
-        """``append``, or ``update``, which is the same here: a result, once given, is final."""
+        """``append``, or ``update``: groups of an aggregate come whenever they change. Joined rows come once anyway."""
         mode = _text("outputMode", outputMode, "append").lower()
         if mode not in ("append", "update"):
             raise UnsupportedError(
-                f"outputMode is {outputMode!r}", why="results of a join are only ever added", how="use 'append'"
+                f"outputMode is {outputMode!r}",
+                why="results are only ever added, and no sink is given all of them again",
+                how="use 'append', or 'update' for groups as they change",
             )
+        self._mode = mode
         return self
 
     def partitionBy(self, *cols: str | list[str]) -> Self:
@@ -190,7 +194,14 @@ class StreamWriter:
     def _start(self) -> Query:
         options, sink_options = parse(self._options, self._format)
         check_name(self._flow.spark, self._name)
-        plan = self._relation.plan()
+        plan = self._relation.shape.plan("update" if self._mode == "update" else None)
+        is_file = self._format in FILE_FORMATS and self._function is None and self._table is None
+        if self._mode == "update" and self._relation.shape.is_aggregate and is_file:
+            raise UnsupportedError(
+                f"outputMode is 'update' and the sink {self._format}",
+                why="files only grow, and a group would be in them once for every change",
+                how="use 'append', or foreachBatch, which can replace what there was",
+            )
         refuse_unkept(plan)
         plan = traced(plan) if switches().trace else plan
         location = self._location(options)

@@ -78,7 +78,7 @@ def aggregated(
     node: AggregateNode, joins: Sequence[Operator], streams: Sequence[Stream], scope: Scope
 ) -> tuple[tuple[Operator, ...], dict[Column, pa.DataType]]:
     """The operators below and the aggregate above them, and the types of all columns that are computed."""
-    operator = _name(streams)
+    operator = aggregate_name([stream.name for stream in streams])
     draft, default = _Draft(operator), streams[0].name
     keys, final = _keys(node, draft, scope, default, streams)
     arguments = _arguments(node, draft, scope, default)
@@ -205,7 +205,8 @@ def _no_window(sql: str, why: str) -> UnsupportedError:
     )
 
 
-def _name(streams: Sequence[Stream]) -> OperatorId:
-    taken = {stream.name.lower() for stream in streams}
+def aggregate_name(streams: Sequence[str]) -> OperatorId:
+    """A name for the aggregate that no stream has."""
+    taken = {name.lower() for name in streams}
     numbers = (f"aggregate{number}" for number in range(1, len(taken) + 2))
     return OperatorId(next(name for name in numbers if name not in taken))

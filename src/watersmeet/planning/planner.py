@@ -6,13 +6,15 @@
 4. Keep only the columns that are read (`pruning`), and those that tell when a row lives (`lives`).
 """
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from msgspec.structs import replace
 
 from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.plan import Column, Operator, Plan, Stream
 from watersmeet.model.query import AggregateNode, Query, StreamNode
-from watersmeet.planning.aggregates import aggregated
+from watersmeet.planning.aggregates import aggregate_name, aggregated
 from watersmeet.planning.keys import KeyTypes, TypeOf
 from watersmeet.planning.layout import Placed, operators_of, place
 from watersmeet.planning.lives import check_times, time_column, with_lives
@@ -63,6 +65,11 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     computed = {key.column: key.type for each in keyed for part in each.inputs for key in part.keys if key.column}
     reach = reach_of((*grown.filters, *grown.branch.tests), {each.name: each.time for each in planned if each.time})
     return with_lives(Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items())), reach)
+
+
+def plan_name(streams: Sequence[StreamNode]) -> str:
+    """What an aggregate over some streams is called in their plan."""
+    return aggregate_name([stream.name for stream in streams])
 
 
 def _drafts(
