@@ -121,10 +121,24 @@ def check_ends(plan: Plan, trigger: Mapping[str, object], *, ends_input: bool) -
             how="use trigger(availableNow=True), or leave endOfInput out",
         )
     for operator in plan.operators if not ends_input else ():
+        if operator.kind == "aggregate":
+            _warn_of_groups(plan, operator)
+            continue
         for number in operator.preserved if operator.how != "semi" else ():
             source, other = operator.inputs[number], operator.inputs[1 - number]
             if not _may_be_decided(plan, source, other):
                 warnings.warn(_never_alone(operator, source, other), stacklevel=4)
+
+
+def _warn_of_groups(plan: Plan, operator: Operator) -> None:
+    is_final = operator.final is not None and plan.stream(operator.final.stream).delay_us is not None
+    if operator.mode == "append" and not is_final:
+        warnings.warn(
+            "groups never come out: nothing says when no row for a group can come any more. Group by "
+            "window(A.ts, '1 minute') of a stream with a time and a watermark, use outputMode('update'), or run with "
+            "trigger(availableNow=True) and option('endOfInput', 'true').",
+            stacklevel=5,
+        )
 
 
 def _may_be_decided(plan: Plan, source: Input, other: Input) -> bool:

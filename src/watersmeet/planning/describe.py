@@ -12,7 +12,7 @@ from typing import cast
 import msgspec
 import pyarrow as pa
 
-from watersmeet.model.plan import Column, Input, Operator, Plan, Stream
+from watersmeet.model.plan import Column, Input, Operator, Plan, Stream, Test
 from watersmeet.planning.durations import written
 from watersmeet.planning.expressions import NULL_SAFE
 from watersmeet.planning.names import readable
@@ -43,12 +43,37 @@ def explain(plan: Plan, groups: int, sites: int) -> str:
     return "\n".join([head, "", *_operator_lines(plan.root, plan)])
 
 
+def _deeds(operator: Operator) -> Iterator[str]:
+    """What an operator does that a plain join does not."""
+    if operator.how != "inner":
+        yield f"a {operator.how} join"
+    yield from (f"tested by {written_test(test)}" for test in operator.tests)
+    if operator.kind == "aggregate":
+        yield f"an aggregate in mode {operator.mode}"
+        yield from (f"telling {each.function}({each.argument or '*'}) as {each.name}" for each in operator.aggregates)
+
+
+def written_test(test: Test) -> str:
+    """A test of pairs of rows in words.
+
+    >>> written_test(Test("lt", ("A.x", "B.y")))
+    'lt(A.x, B.y)'
+    """
+    parts = (each if isinstance(each, str) else written_test(each) for each in test.arguments)
+    return f"{test.function}({', '.join(parts)})"
+
+
 def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
-    yield f"{operator.id} joins {_names(source.name for source in operator.inputs)}"
-    for place, key in enumerate(operator.inputs[0].keys):
+    kind = "" if operator.how == "inner" else f" ({operator.how})"
+    verb = "groups" if operator.kind == "aggregate" else "joins"
+    yield f"{operator.id} {verb} {_names(source.name for source in operator.inputs)}{kind}"
+    for place, key in enumerate(operator.inputs[0].keys if operator.kind != "aggregate" else ()):
         texts = [readable(with_its_own_zero(source.keys[place].sql)) for source in operator.inputs]
         test = "decided by the hash" if operator.hash_decides else "found by the hash, then compared"
         yield f"{_INDENT}on {_equality(texts, key.type)}, {test})"
+    if operator.kind == "aggregate":
+        yield f"{_INDENT}by {_names(name for name, _ in operator.renamed) or 'nothing: all rows are one group'}"
+    yield from (f"{_INDENT}{text}" for text in _deeds(operator))
     yield from (f"{_INDENT}where {readable(text)}" for text in operator.filters)
     yield f"{_INDENT}output {_names(column.name for column in operator.output) or 'no columns, rows only'}"
     for source in operator.inputs:
@@ -100,6 +125,7 @@ class _Operator(msgspec.Struct, frozen=True):
     id: str
     inputs: list[_Input]
     filters: list[str]
+    does: list[str] = []
 
 
 class _Fingerprint(msgspec.Struct, frozen=True):
@@ -141,7 +167,7 @@ def _operator(operator: Operator, *, is_root: bool) -> _Operator:
         )
         for source in operator.inputs
     ]
-    return _Operator(operator.id, inputs, [] if is_root else list(operator.filters))
+    return _Operator(operator.id, inputs, [] if is_root else list(operator.filters), list(_deeds(operator)))
 
 
 def difference(old: Mapping[str, object], new: Mapping[str, object]) -> str:
@@ -186,6 +212,7 @@ def _operator_differences(old: _Operator, new: _Operator) -> Iterator[str]:
         yield from _unlike(f"{what} has keys of type", source.types, other.types)
         yield from _unlike(f"{what} keeps", source.state, other.state)
     yield from _unlike(f"the output of {old.id} is filtered by", old.filters, new.filters)
+    yield from _unlike(f"{old.id} is", old.does, new.does)
 
 
 def _unlike(what: str, old: Iterable[str], new: Iterable[str]) -> Iterator[str]:

@@ -43,8 +43,12 @@ def _times(stream: Stream) -> object:
 
 
 def _shape(operator: Operator) -> object:
-    inputs = [(each.name, each.operator, [(key.sql, key.type) for key in each.keys]) for each in operator.inputs]
-    return operator.id, operator.kind, operator.hash_decides, inputs
+    inputs = [
+        (each.name, each.operator, [(key.sql, key.type) for key in each.keys], each.computed, each.reach)
+        for each in operator.inputs
+    ]
+    does = operator.how, operator.tests, operator.aggregates, operator.renamed, operator.final, operator.mode
+    return operator.id, operator.kind, operator.hash_decides, inputs, does
 
 
 def _keeps(old: Plan, new: Plan) -> bool:

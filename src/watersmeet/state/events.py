@@ -13,7 +13,7 @@ import msgspec
 
 from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.model.ids import OperatorId, SiteId, Version
-from watersmeet.state.changes import BeginCleaning, Change, FinishCleaning, ReplacePlan, Reroute, SpillGroups
+from watersmeet.state.changes import BeginCleaning, Change, DropRows, FinishCleaning, ReplacePlan, Reroute, SpillGroups
 from watersmeet.state.manifest import Cleaning
 from watersmeet.state.stored import from_json, to_json
 from watersmeet.state.versions import VersionStore
@@ -74,6 +74,24 @@ class CleanupEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="cleanup")
     results: int
 
 
+class Rows(msgspec.Struct, frozen=True):
+    """How many rows there are of those that an event is about."""
+
+    rows: int
+
+
+class ExpireEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="expire"):
+    """State was dropped that nothing can be joined with any more."""
+
+    epoch: int
+    reason: str
+    before: Rows
+    after: Rows
+    operator: OperatorId
+    bytes: int
+    runs: int
+
+
 class RerouteEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="reroute"):
     """Groups were given to other sites."""
 
@@ -92,7 +110,7 @@ class ReplanEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="replan"):
     after: Operators
 
 
-Event = SpillEvent | CleanupEvent | RerouteEvent | ReplanEvent
+Event = SpillEvent | CleanupEvent | ExpireEvent | RerouteEvent | ReplanEvent
 
 
 def events_of(epoch: int, changes: Iterable[Change], cleaning: Cleaning | None) -> list[Event]:
@@ -107,11 +125,14 @@ def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | Non
         before, after = LiveBytes(change.live_bytes), LiveBytes(change.live_bytes - change.spilled_bytes)
         spilled = change.spilled_bytes
         return SpillEvent(epoch, change.reason, before, after, change.site, change.strategy, spilled, groups)
-    if isinstance(change, FinishCleaning) and cleaning is not None:
+    if isinstance(change, FinishCleaning) and cleaning is not None and cleaning.groups:
         groups_, missing = sorted(cleaning.groups), Groups(change.missing)
         left = Groups(change.missing - len(groups_))
         read, made = change.read_bytes, change.results
         return CleanupEvent(epoch, cleaning.reason, missing, left, cleaning.operator, groups_, read, made)
+    if isinstance(change, DropRows):
+        rows, runs = Rows(change.rows), len(change.runs)
+        return ExpireEvent(epoch, change.reason, rows, Rows(0), change.operator, change.bytes, runs)
     if isinstance(change, Reroute):
         return RerouteEvent(epoch, change.reason, Sites(change.sites_before), Sites(change.sites))
     if isinstance(change, ReplacePlan):
