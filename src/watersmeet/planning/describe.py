@@ -12,13 +12,14 @@ from typing import cast
 import msgspec
 import pyarrow as pa
 
-from watersmeet.model.plan import Column, Input, Operator, Plan, Stream
+from watersmeet.model.plan import Column, Input, Operator, Plan, Stream, Test
 from watersmeet.planning.durations import written
 from watersmeet.planning.expressions import NULL_SAFE
 from watersmeet.planning.names import readable
 from watersmeet.planning.types import ddl, with_its_own_zero
 
 _INDENT = "    "
+_SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "null_safe_eq": "<=>"}
 
 
 def explain(plan: Plan, groups: int, sites: int) -> str:
@@ -44,11 +45,13 @@ def explain(plan: Plan, groups: int, sites: int) -> str:
 
 
 def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
-    yield f"{operator.id} joins {_names(source.name for source in operator.inputs)}"
+    how = "" if operator.how == "inner" else f" ({operator.how})"
+    yield f"{operator.id} joins {_names(source.name for source in operator.inputs)}{how}"
     for place, key in enumerate(operator.inputs[0].keys):
         texts = [readable(with_its_own_zero(source.keys[place].sql)) for source in operator.inputs]
         test = "decided by the hash" if operator.hash_decides else "found by the hash, then compared"
         yield f"{_INDENT}on {_equality(texts, key.type)}, {test})"
+    yield from (f"{_INDENT}and on {readable(_told(test, operator))}" for test in operator.tests)
     yield from (f"{_INDENT}where {readable(text)}" for text in operator.filters)
     yield f"{_INDENT}output {_names(column.name for column in operator.output) or 'no columns, rows only'}"
     for source in operator.inputs:
@@ -94,12 +97,15 @@ class _Input(msgspec.Struct, frozen=True):
     keys: list[str]
     types: list[str]
     state: list[str]
+    reach: list[str] = []
 
 
 class _Operator(msgspec.Struct, frozen=True):
     id: str
     inputs: list[_Input]
     filters: list[str]
+    how: str = "inner"
+    tests: list[str] = []
 
 
 class _Fingerprint(msgspec.Struct, frozen=True):
@@ -138,10 +144,27 @@ def _operator(operator: Operator, *, is_root: bool) -> _Operator:
             keys=[key.sql for key in source.keys],
             types=[ddl(key.type) for key in source.keys],
             state=[column.name for column in source.state],
+            reach=[f"{name} up to {later} microseconds later" for name, later in source.reach],
         )
         for source in operator.inputs
     ]
-    return _Operator(operator.id, inputs, [] if is_root else list(operator.filters))
+    tests = [_told(test, operator) for test in operator.tests]
+    return _Operator(operator.id, inputs, [] if is_root else list(operator.filters), operator.how, tests)
+
+
+def _told(test: Test | str, operator: Operator) -> str:
+    """A condition on pairs of rows as SQL, over the columns of streams."""
+    if isinstance(test, str):
+        computed = {column.name: sql for source in operator.inputs for column, sql in source.computed}
+        return computed.get(test, test)
+    sides = [_told(each, operator) for each in test.arguments]
+    if test.function == "not":
+        return f"NOT ({sides[0]})"
+    if test.function == "and" and sides[0] == sides[-1]:  # a condition on one row alone
+        return sides[0]
+    return f" {_SIGNS.get(test.function, test.function.upper())} ".join(
+        side if isinstance(each, str) else f"({side})" for side, each in zip(sides, test.arguments, strict=True)
+    )
 
 
 def difference(old: Mapping[str, object], new: Mapping[str, object]) -> str:
@@ -180,11 +203,14 @@ def _stream_differences(old: _Stream, new: _Stream) -> Iterator[str]:
 
 def _operator_differences(old: _Operator, new: _Operator) -> Iterator[str]:
     yield from _unlike(f"{old.id} joins", [each.name for each in old.inputs], [each.name for each in new.inputs])
+    yield from _unlike(f"the kind of {old.id} is", [old.how], [new.how])
+    yield from _unlike(f"{old.id} is also on", old.tests, new.tests)
     for source, other in zip(old.inputs, new.inputs, strict=True):
         what = f"input {source.name} of {old.id}"
         yield from _unlike(f"{what} is joined on", source.keys, other.keys)
         yield from _unlike(f"{what} has keys of type", source.types, other.types)
         yield from _unlike(f"{what} keeps", source.state, other.state)
+        yield from _unlike(f"by its conditions, {what} is joined with rows of", source.reach, other.reach)
     yield from _unlike(f"the output of {old.id} is filtered by", old.filters, new.filters)
 
 
