@@ -77,6 +77,7 @@ REFUSED = {
     "a weaker condition": lambda a, b: a.join(b, "id").select("A.n", "A.t", "B.m"),
     "another condition": lambda a, b: a.join(b, "id").where("A.n > -5").select("A.n", "A.t", "B.m"),
     "a condition on what was not kept": lambda a, b: before(a, b.where("B.id + 1 > 1")),
+    "another kind of join": lambda a, b: a.join(b, "id", "semi").where("A.n > 0").select("A.n", "A.t"),
     "another key": lambda a, b: a.join(b, "A.n = B.m").where("A.n > 0").select("A.n", "A.t", "B.m"),
 }
 

@@ -221,6 +221,24 @@ def test_rows_that_never_come_alone_are_warned_of(spark):
         assert writer.option("endOfInput", "true").start().awaitTermination(PATIENCE_S)
 
 
+@pytest.mark.parametrize("window", [None, "10 seconds"])
+def test_rows_of_a_join_come_alone_if_the_window_of_one_of_its_streams_ends(spark, window):
+    flow = wm.Flow(spark)
+    late = timed((7, 0, 500))
+    tables = {"A": [timed((1, 1, 0)), late], "B": [timed((1, 2, 0)), late], "C": [timed((7, 0, 0)), late]}
+    said = {"A": {"window": window}, "B": {}, "C": {"window": "10 seconds"}}
+    a, b, c = (
+        flow.stream(name, wm.testing.replay(spark, each), time="ts", watermark="0 seconds", **said[name])
+        for name, each in tables.items()
+    )
+    rows = a.join(b, "A.id = B.id").join(c, "A.id = C.id", "left").select("A.n AS a", "B.n AS b", "C.n AS c")
+    if window is None:
+        with pytest.warns(UserWarning, match="rows of A and B that have no match never come out"):
+            collected(rows)
+    else:
+        assert epoch_of(collected(rows), (1, 2, None)) >= 1
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 WRONG = {

@@ -5,7 +5,7 @@ import pytest
 from tests.cli.commands import EXAMPLES
 
 from watersmeet.cli.query_file import load
-from watersmeet.model.errors import QueryError
+from watersmeet.model.errors import QueryError, WatersmeetError
 
 GUIDE = EXAMPLES.parent / "docs" / "how-to" / "run-a-file.md"
 GOOD = """
@@ -51,6 +51,16 @@ def test_a_file_becomes_a_query_with_paths_seen_from_its_folder(tmp_path):
     assert (query.where, query.select, query.trigger) == ("A.x > 1", None, None)
 
 
+def test_streams_have_times_and_joins_kinds(tmp_path):
+    timed = (
+        'format = "rate"\ntime = "timestamp"\nwindow = "1 hour"\nwatermark = "0 seconds"\n[[joins]]\nhow = "left_outer"'
+    )
+    query = load(written(tmp_path, GOOD.replace('format = "rate"\n[[joins]]', timed)))
+    stream = query.streams["C"]
+    assert (stream.time, stream.window, stream.watermark) == ("timestamp", "1 hour", "0 seconds")
+    assert [join.how for join in query.joins] == ["left_outer", None]
+
+
 MISTAKES = {
     "no TOML": ("[streams.A", "[", r"is not TOML"),
     "unknown table": ("[sink]", "[sinc]", r"has the key 'sinc': .*did you mean 'sink'"),
@@ -62,6 +72,25 @@ MISTAKES = {
     "select in a table": ('name = "ab"', 'select = ["A.x"]', r"write select above the first table"),
     "unknown input": ('["ab", "C"]', '["abc", "C"]', r"has the input 'abc': .*did you mean 'ab'"),
     "input used twice": ('["ab", "C"]', '["ab", "A"]', r"A is joined twice"),
+    "window that is no length": (
+        'schema = "x INT"',
+        'time = "t"\nwindow = "soon"',
+        r"window of \[streams.A\] is 'soon'",
+    ),
+    "window that is a number": (
+        'schema = "x INT"',
+        "window = 5",
+        r"\[streams.A\] cannot be used: window: expected str",
+    ),
+    "watermark of months": ('schema = "x INT"', 'time = "t"\nwatermark = "1 month"', r"a month is not always as long"),
+    "window without time": (
+        'schema = "x INT"',
+        'window = "1 hour"',
+        r'\[streams.A\] has a window and no time.*time = "ts"',
+    ),
+    "misspelt window": ('schema = "x INT"', 'widow = "1 hour"', r"has the key 'widow': .*mean 'window'"),
+    "unknown kind of join": ('name = "ab"', 'how = "sideways"', r"how is 'sideways': there is no such join.*'anti'"),
+    "cross join": ('name = "ab"', 'how = "cross"', r"how is 'cross': rows are found by an equality"),
     "same name twice": ('name = "ab"', 'name = "C"', r"two things are called C"),
 }
 
@@ -69,7 +98,7 @@ MISTAKES = {
 @pytest.mark.parametrize(("old", "new", "message"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_in_a_file_is_named_with_its_table(tmp_path, old, new, message):
     assert old in GOOD
-    with pytest.raises(QueryError, match=message):
+    with pytest.raises(WatersmeetError, match=message):
         load(written(tmp_path, GOOD.replace(old, new, 1)))
 
 
@@ -78,6 +107,6 @@ def test_a_stream_in_no_join_is_refused(tmp_path):
         load(written(tmp_path, GOOD + '[streams.D]\nformat = "rate"\n'))
 
 
-def test_the_file_of_the_guide_is_a_query(tmp_path):
-    [text] = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
-    assert load(written(tmp_path, text)).joins
+def test_the_files_of_the_guide_are_queries(tmp_path):
+    texts = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+    assert [len(load(written(tmp_path, text)).joins) for text in texts] == [2, 1]

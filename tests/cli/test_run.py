@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -50,6 +51,66 @@ def test_a_query_with_too_little_memory_shows_its_cleanup_and_gives_the_same_res
     assert len(read_json_lines(sorted((examples / "out/orders").rglob("*.json")))) == 4
     events = succeed_json("events", examples / "out/orders-checkpoint", env=NO_JAVA)["events"]
     assert {event["kind"] for event in events} == {"spill", "cleanup"}
+
+
+CLICKS = """
+select = ["V.n", "C.n AS click"]
+[streams.V]
+format = "json"
+path = "views"
+schema = "n INT, ts TIMESTAMP"
+time = "ts"
+window = "10 minutes"
+watermark = "1 minute"
+options = { maxFilesPerTrigger = 1 }
+[streams.C]
+format = "json"
+path = "clicks"
+schema = "n INT, ts TIMESTAMP"
+time = "ts"
+window = "1 minute"
+[[joins]]
+inputs = ["V", "C"]
+on = "V.n = C.n"
+how = "left"
+[sink]
+format = "json"
+path = "out"
+[options]
+checkpointLocation = "checkpoint"
+[trigger]
+available_now = true
+[spark]
+master = "local[2]"
+"""
+
+
+@pytest.mark.spark
+def test_a_file_with_times_and_an_outer_join_tells_of_late_rows_and_warns_in_a_line(tmp_path):
+    def rows(*times):
+        return "".join(f'{{"n": {n}, "ts": "2026-01-01T{time}:00Z"}}\n' for n, time in times)
+
+    (tmp_path / "query.toml").write_text(CLICKS)
+    tables = {
+        "views/1": rows((1, "10:00"), (2, "12:00")),
+        "views/2": rows((3, "09:00")),
+        "clicks/1": rows((1, "10:05")),
+    }
+    for age, (name, text) in enumerate(tables.items()):
+        path = tmp_path / f"{name}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        os.utime(path, (1_700_000_000 + age, 1_700_000_000 + age))
+    done = watersmeet("run", tmp_path / "query.toml")
+    assert done.returncode == 0, done.stderr
+    first, second, *_ = done.stdout.splitlines()
+    assert "rejected" not in first
+    assert second.endswith(", 1 of V rejected (late)")
+    warnings = done.stderr.splitlines()
+    assert [line.split(":")[0] for line in warnings] == ["warning"] * 2
+    assert "stream C has a window and no watermark" in warnings[0]
+    assert "rows of V that have no match never come out" in warnings[1]
+    assert read_json_lines(sorted((tmp_path / "out").rglob("*.json"))) == [{"n": 1, "click": 1}]
 
 
 @pytest.mark.spark

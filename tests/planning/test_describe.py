@@ -1,10 +1,11 @@
 import json
 
+import pyarrow as pa
 import pytest
 from tests.planning.queries import DOUBLE, INT, LONG, TEXT, A, B, C, join, planned, stream
 
-from watersmeet.model.query import FilterNode
-from watersmeet.planning import difference, explain, fingerprint
+from watersmeet.model.query import FilterNode, JoinNode, Query, StreamNode
+from watersmeet.planning import difference, explain, fingerprint, plan
 
 ABC = join(join(A, B, on="A.x = B.x"), C, on="B.t = C.t")
 
@@ -30,6 +31,28 @@ def test_an_explained_plan_reads_from_the_root_down():
         "                where A.y > 3",
         "            input B keeps B.y, B.t",
         "    input C keeps C.z, C.t",
+    ]
+
+
+def test_an_explained_plan_tells_the_kind_of_join_what_else_it_is_on_and_times():
+    timed = [
+        StreamNode(name, pa.schema([("x", LONG), ("y", LONG), ("ts", pa.timestamp("us", "UTC"))]), "ts", 5_000_000, 1)
+        for name in "AB"
+    ]
+    node = JoinNode(tuple(timed), "A.x = B.x AND (A.y < B.y OR NOT A.y BETWEEN B.x AND B.y)", "left")
+    assert explain(plan(Query(node, ("A.y",))), groups=1, sites=1).splitlines()[2:] == [
+        "join1 joins A, B (left)",
+        "    on A.x = B.x (bigint, decided by the hash)",
+        "    and on (A.y < B.y) OR (NOT ((A.y >= B.x) AND (A.y <= B.y)))",
+        "    output A.y",
+        "    input A keeps A.y, A.ts",
+        "        time A.ts",
+        "        window 5 seconds",
+        "        watermark 1 microsecond",
+        "    input B keeps B.x, B.y, B.ts",
+        "        time B.ts",
+        "        window 5 seconds",
+        "        watermark 1 microsecond",
     ]
 
 

@@ -127,7 +127,8 @@ def check_ends(plan: Plan, trigger: Mapping[str, object], *, ends_input: bool) -
         for number in operator.preserved if operator.how != "semi" else ():
             source, other = operator.inputs[number], operator.inputs[1 - number]
             if not _may_be_decided(plan, source, other):
-                warnings.warn(_never_alone(operator, source, other), stacklevel=4)
+                names = [" and ".join(_streams_below(plan, each)) for each in (source, other)]
+                warnings.warn(_never_alone(operator, *names), stacklevel=4)
 
 
 def _warn_of_groups(plan: Plan, operator: Operator) -> None:
@@ -145,15 +146,22 @@ def _may_be_decided(plan: Plan, source: Input, other: Input) -> bool:
     """Whether the other side ever promises that no match for a row comes any more."""
     streams = [plan.stream(other.name)] if other.stream else list(plan.streams)
     has_promises = all(stream.delay_us is not None for stream in streams if stream.name != source.name)
-    life = source.life
-    is_bounded = life is not None and other.life is not None and not life.is_endless
+    has_window = any(plan.stream(name).window_us is not None for name in _streams_below(plan, source))
+    is_bounded = source.life is not None and other.life is not None and has_window
     return has_promises and (is_bounded or any(name == other.name for name, _ in source.reach))
 
 
-def _never_alone(operator: Operator, source: Input, other: Input) -> str:
+def _streams_below(plan: Plan, source: Input) -> list[str]:
+    """The streams whose rows make up those of an input: a result ends if the row of any of them does."""
+    if source.stream:
+        return [source.stream]
+    return [name for each in plan.operator(str(source.operator)).inputs for name in _streams_below(plan, each)]
+
+
+def _never_alone(operator: Operator, own: str, other: str) -> str:
     return (
-        f"rows of {source.name} that have no match never come out of the {operator.how} join: nothing says when no "
-        f"match of {other.name} can come any more. Give {other.name} a time and a watermark, and {source.name} a "
+        f"rows of {own} that have no match never come out of the {operator.how} join: nothing says when no "
+        f"match of {other} can come any more. Give {other} a time and a watermark, and {own} a "
         f"window or a condition between the times; or run with trigger(availableNow=True) and "
         f"option('endOfInput', 'true')."
     )

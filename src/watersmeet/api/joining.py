@@ -8,8 +8,9 @@ from pyspark.sql import DataFrame
 
 from watersmeet.api.shape import Shape
 from watersmeet.model.errors import QueryError, UnsupportedError
-from watersmeet.model.query import How, JoinNode
+from watersmeet.model.query import JoinNode
 from watersmeet.planning.dialect import is_name
+from watersmeet.planning.kinds import kind_of
 from watersmeet.planning.names import check_names
 from watersmeet.planning.tree import streams_of
 from watersmeet.planning.views import View, joined_view
@@ -19,21 +20,6 @@ if TYPE_CHECKING:
     from watersmeet.api.relation import Relation
 
 On = str | SparkColumn | Sequence[str] | Sequence[SparkColumn]
-
-_KINDS: dict[str, How] = {
-    "inner": "inner",
-    "outer": "full",
-    "full": "full",
-    "fullouter": "full",
-    "left": "left",
-    "leftouter": "left",
-    "right": "right",
-    "rightouter": "right",
-    "semi": "semi",
-    "leftsemi": "semi",
-    "anti": "anti",
-    "leftanti": "anti",
-}
 
 
 def join_relations(flow: "Flow", given: Sequence[object], on: object, how: object) -> "Relation":
@@ -48,7 +34,7 @@ def join_relations(flow: "Flow", given: Sequence[object], on: object, how: objec
         _check_joinable(flow, relation)
     if len(relations) < 2:  # noqa: PLR2004
         raise QueryError("a join has one relation", why="there is nothing to join it with", how="give two or more")
-    kind = _kind(how)
+    kind = kind_of(how)
     streams = [stream for relation in relations for stream in streams_of(relation.shape.node)]
     check_names(streams, case_sensitive=flow.case_sensitive)
     shapes = [relation.shape for relation in relations]
@@ -106,21 +92,6 @@ def _sql_of(part: object, both: Shape) -> str:
 def _equal(views: Sequence[View], name: str) -> str:
     first, *others = (view.rewritten(name if is_name(name) else f"`{name}`") for view in views)
     return " AND ".join(f"{first} = {other}" for other in others)
-
-
-def _kind(how: object) -> How:
-    """The kind of join that Spark's word means."""
-    if how is None:
-        return "inner"
-    known = "one of 'inner', 'left', 'right', 'full', 'semi' and 'anti'"
-    if not isinstance(how, str):
-        raise QueryError(f"how is {how!r}", why="it names the kind of join", how=f"leave it out, or write {known}")
-    word = how.lower().replace("_", "").replace(" ", "")
-    if word == "cross":
-        raise UnsupportedError("how is 'cross'", why="rows are found by an equality", how="join on one with on=...")
-    if word not in _KINDS:
-        raise QueryError(f"how is {how!r}", why="there is no such join", how=f"leave it out, or write {known}")
-    return _KINDS[word]
 
 
 def _check_joinable(flow: "Flow", relation: "Relation") -> None:

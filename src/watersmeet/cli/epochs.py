@@ -38,6 +38,14 @@ class Cleanup(msgspec.Struct, frozen=True, rename="camel"):
     groups_left: int
 
 
+class Rejected(msgspec.Struct, frozen=True):
+    """Rows of a stream that were not let in, and why."""
+
+    stream: str
+    reason: str
+    rows: int
+
+
 class Epoch(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What an epoch did, or a step of cleanup, and the state after it."""
 
@@ -53,6 +61,7 @@ class Epoch(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     time_ms_by_step: dict[str, int]
     live_bytes_by_site: tuple[int, ...] = ()
     cleanup: Cleanup | None = None
+    rejected: tuple[Rejected, ...] = ()
 
     @classmethod
     def of(cls, report: Mapping[str, Any]) -> Self:
@@ -71,6 +80,7 @@ class Epoch(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
             time_ms_by_step=metrics["durationMs"],
             live_bytes_by_site=tuple(metrics.get("liveBytes", ())),
             cleanup=msgspec.convert(metrics["cleanup"], Cleanup) if "cleanup" in metrics else None,
+            rejected=msgspec.convert(metrics.get("rejected", ()), tuple[Rejected, ...]),
         )
 
     def line(self) -> str:
@@ -78,7 +88,9 @@ class Epoch(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         moved = f"{self.rows_in:>10,} rows in {self.rows_out:>12,} results {self.time_ms / 1000:>7.2f} s"
         live = f", {size(sum(self.live_bytes_by_site))} live" if self.live_bytes_by_site else ""
         if self.cleanup is None:
-            return f"epoch {self.epoch:>4} {moved}   state {self.state_rows:,} rows, {size(self.state_bytes)}{live}"
+            state = f"state {self.state_rows:,} rows, {size(self.state_bytes)}{live}"
+            refused = "".join(f", {each.rows:,} of {each.stream} rejected ({each.reason})" for each in self.rejected)
+            return f"epoch {self.epoch:>4} {moved}   {state}{refused}"
         done = f"cleaned {self.cleanup.groups:,} groups of {self.cleanup.operator}, {self.cleanup.groups_left:,} left"
         return f"clean {self.epoch:>4} {moved}   {done}{live}"
 

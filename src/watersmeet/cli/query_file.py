@@ -12,6 +12,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from watersmeet.model.errors import DuplicateNameError, QueryError, UnknownNameError, nearest
+from watersmeet.planning.durations import duration_us
+from watersmeet.planning.kinds import kind_of
 
 Value = str | bool | int | float
 Table = dict[str, Any]
@@ -19,12 +21,15 @@ AnyTable = TypeVar("AnyTable", bound=msgspec.Struct)
 
 
 class StreamTable(msgspec.Struct, frozen=True):
-    """``[streams.NAME]``: a source of Spark's."""
+    """``[streams.NAME]``: a source of Spark's, and what is known of its event times."""
 
     format: str
     path: str | None = None
     schema: str | None = None
     where: str | None = None
+    time: str | None = None
+    window: str | None = None
+    watermark: str | None = None
     options: dict[str, Value] = {}
 
 
@@ -33,6 +38,7 @@ class JoinTable(msgspec.Struct, frozen=True):
 
     inputs: Annotated[list[str], msgspec.Meta(min_length=2)]
     on: str
+    how: str | None = None
     name: str | None = None
 
 
@@ -107,6 +113,8 @@ def load(path: Path) -> QueryFile:
         trigger=None if tables.trigger is None else _convert(tables.trigger, TriggerTable, "[trigger]"),
         spark=_convert(tables.spark, SparkTable, "[spark]"),
     )
+    for name, stream in query.streams.items():
+        _check_times(name, stream)
     _check_joins(query)
     return _with_paths_from(path.parent.absolute(), query)
 
@@ -154,12 +162,27 @@ def _hint(key: str, known: tuple[str, ...]) -> str:
     return f"correct it ({nearest(key, known)})"
 
 
+def _check_times(name: str, stream: StreamTable) -> None:
+    """Lengths of time are such, and are of times."""
+    lengths = {"window": stream.window, "watermark": stream.watermark}
+    for key, length in lengths.items():
+        if length is not None:
+            duration_us(f"{key} of [streams.{name}]", length, may_be_zero=key == "watermark")
+            if stream.time is None:
+                raise QueryError(
+                    f"[streams.{name}] has a {key} and no time",
+                    why=f"a {key} is a length of event time, and no column is said to hold it",
+                    how='name the column of its timestamps, as in time = "ts"',
+                )
+
+
 def _check_joins(query: QueryFile) -> None:
     """Every join speaks of what stands above it, and nothing is left over."""
     if not query.joins:
         raise QueryError("the file has no [[joins]]", why="there is nothing to compute", how="add one")
     unused = dict.fromkeys(query.streams, "stream")
     for join in query.joins:
+        kind_of(join.how)
         for name in join.inputs:
             _use(name, unused, query)
         if join.name is not None:

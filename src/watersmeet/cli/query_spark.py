@@ -9,6 +9,7 @@ from watersmeet.model.errors import QueryError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from watersmeet.api.flow import Flow
     from watersmeet.api.relation import Relation
     from watersmeet.api.writer import StreamWriter
     from watersmeet.cli.query_file import QueryFile
@@ -33,17 +34,16 @@ def _result(spark: "SparkSession", file: "QueryFile") -> "Relation":
     from watersmeet.api.flow import Flow
 
     flow = Flow(spark)
-    relations = {
-        name: _stream(flow.stream(name, _read(spark, name, each)), each) for name, each in file.streams.items()
-    }
+    relations = {name: _stream(flow, name, _read(spark, name, each), each) for name, each in file.streams.items()}
     for join in file.joins:
-        result = flow.join(*(relations[name] for name in join.inputs), on=join.on)
+        result = flow.join(*(relations[name] for name in join.inputs), on=join.on, how=join.how)
         relations[join.name or ""] = result
     result = result.where(file.where) if file.where else result
     return result.select(*file.select) if file.select else result
 
 
-def _stream(relation: "Relation", table: StreamTable) -> "Relation":
+def _stream(flow: "Flow", name: str, frame: "DataFrame", table: StreamTable) -> "Relation":
+    relation = flow.stream(name, frame, time=table.time, window=table.window, watermark=table.watermark)
     return relation.where(table.where) if table.where else relation
 
 

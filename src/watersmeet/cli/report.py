@@ -2,6 +2,7 @@
 
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -47,6 +48,17 @@ def size(count: int) -> str:
     ('119 B', '15.5 kB')
     """
     return decimal(count).replace("bytes", "B").replace("byte", "B")
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Tell of what may surprise in a line on stderr, without the place in our code that noticed it."""
+    usual = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
 
 
 @contextmanager

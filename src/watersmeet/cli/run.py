@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.report import Output, OutputOption, print_json, progress_console, reporting
+from watersmeet.cli.report import Output, OutputOption, plain_warnings, print_json, progress_console, reporting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,10 +21,10 @@ def run(
 ) -> None:
     """Run a query that is described in a TOML file, and show its epochs.
 
-    The file has a table `[streams.NAME]` for every stream (format, path, schema, where, options), `[[joins]]` for every
-    join (inputs, on, name) and a `[sink]` (format, path, partition_by, query_name, options). It may have where and
-    select, above the tables, and `[options]`, `[trigger]` (available_now or processing_time) and `[spark]` (master,
-    app_name, conf). Relative paths start at the file's folder.
+    The file has a table `[streams.NAME]` for every stream (format, path, schema, where, time, window, watermark,
+    options), `[[joins]]` for every join (inputs, on, how, name) and a `[sink]` (format, path, partition_by, query_name,
+    options). It may have where and select, above the tables, and `[options]`, `[trigger]` (available_now or
+    processing_time) and `[spark]` (master, app_name, conf). Relative paths start at the file's folder.
 
     Ctrl-C stops the query cleanly; run the file again to go on from its checkpoint. With --output json every epoch is
     a line of JSON, and the last line sums up.
@@ -44,9 +44,11 @@ def _run(file: "QueryFile", output: Output) -> "Stop":
 
     console = progress_console(output)
     with spark_session(console, file.spark.master, file.spark.app_name, file.spark.settings) as spark:
-        writer = writer_of(spark, file)
+        with plain_warnings():
+            writer = writer_of(spark, file)
         with stop_on_signals() as stop:
-            query = writer.start()
+            with plain_warnings():
+                query = writer.start()
             _tell_start(console, query, file)
             epochs = _watch(query, stop, console, output)
             _tell_end(epochs, stop, console, output)

@@ -19,6 +19,7 @@ from watersmeet.planning.names import readable
 from watersmeet.planning.types import ddl, with_its_own_zero
 
 _INDENT = "    "
+_SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "null_safe_eq": "<=>"}
 
 
 def explain(plan: Plan, groups: int, sites: int) -> str:
@@ -44,23 +45,10 @@ def explain(plan: Plan, groups: int, sites: int) -> str:
 
 
 def _deeds(operator: Operator) -> Iterator[str]:
-    """What an operator does that a plain join does not."""
-    if operator.how != "inner":
-        yield f"a {operator.how} join"
-    yield from (f"tested by {written_test(test)}" for test in operator.tests)
+    """What an aggregate tells of its groups, and when."""
     if operator.kind == "aggregate":
         yield f"an aggregate in mode {operator.mode}"
         yield from (f"telling {each.function}({each.argument or '*'}) as {each.name}" for each in operator.aggregates)
-
-
-def written_test(test: Test) -> str:
-    """A test of pairs of rows in words.
-
-    >>> written_test(Test("lt", ("A.x", "B.y")))
-    'lt(A.x, B.y)'
-    """
-    parts = (each if isinstance(each, str) else written_test(each) for each in test.arguments)
-    return f"{test.function}({', '.join(parts)})"
 
 
 def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
@@ -74,6 +62,7 @@ def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
     if operator.kind == "aggregate":
         yield f"{_INDENT}by {_names(name for name, _ in operator.renamed) or 'nothing: all rows are one group'}"
     yield from (f"{_INDENT}{text}" for text in _deeds(operator))
+    yield from (f"{_INDENT}and on {readable(_told(test, operator))}" for test in operator.tests)
     yield from (f"{_INDENT}where {readable(text)}" for text in operator.filters)
     yield f"{_INDENT}output {_names(column.name for column in operator.output) or 'no columns, rows only'}"
     for source in operator.inputs:
@@ -119,12 +108,15 @@ class _Input(msgspec.Struct, frozen=True):
     keys: list[str]
     types: list[str]
     state: list[str]
+    reach: list[str] = []
 
 
 class _Operator(msgspec.Struct, frozen=True):
     id: str
     inputs: list[_Input]
     filters: list[str]
+    how: str = "inner"
+    tests: list[str] = []
     does: list[str] = []
 
 
@@ -164,10 +156,29 @@ def _operator(operator: Operator, *, is_root: bool) -> _Operator:
             keys=[key.sql for key in source.keys],
             types=[ddl(key.type) for key in source.keys],
             state=[column.name for column in source.state],
+            reach=[f"{name} up to {later} microseconds later" for name, later in source.reach],
         )
         for source in operator.inputs
     ]
-    return _Operator(operator.id, inputs, [] if is_root else list(operator.filters), list(_deeds(operator)))
+    tests = [_told(test, operator) for test in operator.tests]
+    return _Operator(
+        operator.id, inputs, [] if is_root else list(operator.filters), operator.how, tests, list(_deeds(operator))
+    )
+
+
+def _told(test: Test | str, operator: Operator) -> str:
+    """A condition on pairs of rows as SQL, over the columns of streams."""
+    if isinstance(test, str):
+        computed = {column.name: sql for source in operator.inputs for column, sql in source.computed}
+        return computed.get(test, test)
+    sides = [_told(each, operator) for each in test.arguments]
+    if test.function == "not":
+        return f"NOT ({sides[0]})"
+    if test.function == "and" and sides[0] == sides[-1]:  # a condition on one row alone
+        return sides[0]
+    return f" {_SIGNS.get(test.function, test.function.upper())} ".join(
+        side if isinstance(each, str) else f"({side})" for side, each in zip(sides, test.arguments, strict=True)
+    )
 
 
 def difference(old: Mapping[str, object], new: Mapping[str, object]) -> str:
@@ -206,11 +217,14 @@ def _stream_differences(old: _Stream, new: _Stream) -> Iterator[str]:
 
 def _operator_differences(old: _Operator, new: _Operator) -> Iterator[str]:
     yield from _unlike(f"{old.id} joins", [each.name for each in old.inputs], [each.name for each in new.inputs])
+    yield from _unlike(f"the kind of {old.id} is", [old.how], [new.how])
+    yield from _unlike(f"{old.id} is also on", old.tests, new.tests)
     for source, other in zip(old.inputs, new.inputs, strict=True):
         what = f"input {source.name} of {old.id}"
         yield from _unlike(f"{what} is joined on", source.keys, other.keys)
         yield from _unlike(f"{what} has keys of type", source.types, other.types)
         yield from _unlike(f"{what} keeps", source.state, other.state)
+        yield from _unlike(f"by its conditions, {what} is joined with rows of", source.reach, other.reach)
     yield from _unlike(f"the output of {old.id} is filtered by", old.filters, new.filters)
     yield from _unlike(f"{old.id} is", old.does, new.does)
 

@@ -4,6 +4,9 @@ State holds what the old query kept. A query that asks for less can go on with i
 expression for a column, and conditions that let fewer rows pass. The plan stays the old one; conditions that are new
 are evaluated on the results. So all results from then on are those that the new query wants, also of rows that came
 before; results that were given before stay as they are.
+
+Of an outer, semi or anti join, conditions below decide which rows come out alone: they cannot be made up for on the
+results. And where conditions between event times let rows go, others would ask for rows that are gone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,11 +27,11 @@ def continued(old: Plan, new: Plan) -> Plan | None:
         return None
     if [_shape(operator) for operator in old.operators] != [_shape(operator) for operator in new.operators]:
         return None
-    if not _keeps(old, new):
+    if not _keeps(old, new) or not _reaches(old, new):
         return None
     filters_of = zip(_filters(old), _filters(new), strict=True)
     placed = [(before, after) for before, after in filters_of if before != after]
-    if not all(_implied(before, after) for before, after in placed):
+    if not all(_implied(before, after) for before, after in placed) or (placed and old.root.how != "inner"):
         return None
     added = [text for before, after in placed for text in after if text not in before]
     filters = tuple(dict.fromkeys([*new.root.filters, *added]))
@@ -43,12 +46,10 @@ def _times(stream: Stream) -> object:
 
 
 def _shape(operator: Operator) -> object:
-    inputs = [
-        (each.name, each.operator, [(key.sql, key.type) for key in each.keys], each.computed, each.reach)
-        for each in operator.inputs
-    ]
+    inputs = [(each.name, each.operator, [(key.sql, key.type) for key in each.keys]) for each in operator.inputs]
+    computed = [each.computed for each in operator.inputs]
     does = operator.how, operator.tests, operator.aggregates, operator.renamed, operator.final, operator.mode
-    return operator.id, operator.kind, operator.hash_decides, inputs, does
+    return operator.id, operator.kind, does, operator.hash_decides, inputs, computed
 
 
 def _keeps(old: Plan, new: Plan) -> bool:
@@ -58,6 +59,12 @@ def _keeps(old: Plan, new: Plan) -> bool:
         set(after.state) <= set(before.state) and all(old.types[column] == new.types[column] for column in after.state)
         for before, after in pairs
     )
+
+
+def _reaches(old: Plan, new: Plan) -> bool:
+    """Whether the new query joins no rows with each other that the old one did not wait for."""
+    pairs = ((dict(before.reach), dict(after.reach)) for before, after in zip(_inputs(old), _inputs(new), strict=True))
+    return all(name in after and after[name] <= later for before, after in pairs for name, later in before.items())
 
 
 def _filters(plan: Plan) -> list[tuple[str, ...]]:
