@@ -148,6 +148,7 @@ class Topology:
             operator.how,
             operator.tests,
             operator.preserved,
+            bounds=operator.bounds,
         )
 
     def _input_spec(self, tag: int, operator: Operator, source: Input) -> InputSpec:

@@ -49,7 +49,7 @@ def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
         texts = [readable(with_its_own_zero(source.keys[place].sql)) for source in operator.inputs]
         test = "decided by the hash" if operator.hash_decides else "found by the hash, then compared"
         yield f"{_INDENT}on {_equality(texts, key.type)}, {test})"
-    yield from (f"{_INDENT}where {readable(text)}" for text in operator.filters)
+    yield from (f"{_INDENT}where {readable(text)}" for text in (*operator.told, *operator.filters))
     yield f"{_INDENT}output {_names(column.name for column in operator.output) or 'no columns, rows only'}"
     for source in operator.inputs:
         yield from (_INDENT + line for line in _input_lines(source, plan))
@@ -94,12 +94,15 @@ class _Input(msgspec.Struct, frozen=True):
     keys: list[str]
     types: list[str]
     state: list[str]
+    reach: list[str] = []
 
 
 class _Operator(msgspec.Struct, frozen=True):
     id: str
     inputs: list[_Input]
     filters: list[str]
+    how: str = "inner"
+    tests: list[str] = []
 
 
 class _Fingerprint(msgspec.Struct, frozen=True):
@@ -138,10 +141,12 @@ def _operator(operator: Operator, *, is_root: bool) -> _Operator:
             keys=[key.sql for key in source.keys],
             types=[ddl(key.type) for key in source.keys],
             state=[column.name for column in source.state],
+            reach=[f"{written(later)} to {other}" for other, later in source.reach],
         )
         for source in operator.inputs
     ]
-    return _Operator(operator.id, inputs, [] if is_root else list(operator.filters))
+    tests = [str(msgspec.to_builtins(each)) for each in operator.tests]
+    return _Operator(operator.id, inputs, [] if is_root else list(operator.filters), operator.how, tests)
 
 
 def difference(old: Mapping[str, object], new: Mapping[str, object]) -> str:
@@ -185,6 +190,9 @@ def _operator_differences(old: _Operator, new: _Operator) -> Iterator[str]:
         yield from _unlike(f"{what} is joined on", source.keys, other.keys)
         yield from _unlike(f"{what} has keys of type", source.types, other.types)
         yield from _unlike(f"{what} keeps", source.state, other.state)
+        yield from _unlike(f"{what} reaches by its times", source.reach, other.reach)
+    yield from _unlike(f"{old.id} is a join of the kind", [old.how], [new.how])
+    yield from _unlike(f"rows match in {old.id} by", old.tests, new.tests)
     yield from _unlike(f"the output of {old.id} is filtered by", old.filters, new.filters)
 
 

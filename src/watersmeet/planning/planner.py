@@ -6,19 +6,22 @@
 4. Keep only the columns that are read (`pruning`), and those that tell when a row lives (`lives`).
 """
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 from msgspec.structs import replace
 
 from watersmeet.model.errors import QueryError
 from watersmeet.model.plan import Column, Operator, Plan, Stream
 from watersmeet.model.query import Query, StreamNode
+from watersmeet.planning.expressions import Conjunct
 from watersmeet.planning.keys import KeyTypes, TypeOf
 from watersmeet.planning.layout import Placed, operators_of, place
 from watersmeet.planning.lives import check_times, time_column, with_lives
 from watersmeet.planning.matching import Tests
 from watersmeet.planning.names import Scope, check_names
 from watersmeet.planning.pruning import prune
-from watersmeet.planning.reach import reach_of
+from watersmeet.planning.reach import Reach, closed, is_exact, reach_of
 from watersmeet.planning.tree import Branch, grow, streams_of
 
 
@@ -46,14 +49,19 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     grown = grow(query.node, scope, types)
     if not grown.branch.inputs:
         raise _no_join(grown.branch.streams[0])
-    placed = place(grown.filters, grown.branch, grown.after)
-    drafts, kinds = with_tests(operators_of(grown.branch, placed, types), grown.branch, scope, types)
+    times = {each.name: time for each in streams if (time := time_column(each, scope))}
+    told = [each for each in grown.filters if _is_told(each, grown.branch, times)]
+    placed = place([each for each in grown.filters if each not in told], grown.branch, grown.after)
+    tests = tuple(each for each in grown.branch.tests if not _is_told(each, grown.branch, times))
+    branch = replace(grown.branch, tests=tests)
+    drafts, kinds = with_tests(operators_of(branch, placed, types), branch, scope, types)
     operators = prune(drafts, scope, query.needed)
     computed = {key.column: key.type for each in operators for part in each.inputs for key in part.keys if key.column}
     planned = tuple(_stream(each, scope, placed) for each in streams)
     check_times(planned)
-    reach = reach_of((*grown.filters, *grown.branch.tests), {each.name: each.time for each in planned if each.time})
-    return with_lives(Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items())), reach)
+    reach = [*closed(reach_of(grown.filters, times)).items(), *reach_of(grown.branch.tests, times).items()]
+    operators = tuple(_with_told(each, told) for each in operators)
+    return with_lives(Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items())), _least(reach))
 
 
 def with_tests(
@@ -68,6 +76,29 @@ def with_tests(
         for source, branch in zip(last.inputs, root.inputs, strict=True)
     )
     return (*below, replace(last, inputs=inputs, tests=found)), tests.kinds
+
+
+def _is_told(condition: Conjunct, branch: Branch, times: dict[str, Column]) -> bool:
+    """Whether a condition is decided by the times of two streams where these are joined with each other."""
+    return condition.repeatable and is_exact(condition, times) and _meet(condition.streams, branch)
+
+
+def _meet(streams: frozenset[str], branch: Branch) -> bool:
+    own = {each.streams[0] for each in branch.inputs if not each.inputs}
+    return streams <= own or any(_meet(streams, each) for each in branch.inputs)
+
+
+def _with_told(operator: Operator, told: Iterable[Conjunct]) -> Operator:
+    own = {each.stream for each in operator.inputs}
+    return replace(operator, told=tuple(dict.fromkeys(each.sql for each in told if each.streams <= own)))
+
+
+def _least(found: Iterable[tuple[tuple[str, str], int]]) -> Reach:
+    """For each pair the strictest of what is said of it."""
+    reach: Reach = {}
+    for pair, later in found:
+        reach[pair] = min(later, reach.get(pair, later))
+    return reach
 
 
 def _stream(node: StreamNode, scope: Scope, placed: Placed) -> Stream:

@@ -43,8 +43,10 @@ def _times(stream: Stream) -> object:
 
 
 def _shape(operator: Operator) -> object:
-    inputs = [(each.name, each.operator, [(key.sql, key.type) for key in each.keys]) for each in operator.inputs]
-    return operator.id, operator.kind, operator.hash_decides, inputs
+    inputs = [
+        (each.name, each.operator, [(key.sql, key.type) for key in each.keys], each.reach) for each in operator.inputs
+    ]
+    return operator.id, operator.kind, operator.how, operator.tests, operator.hash_decides, inputs
 
 
 def _keeps(old: Plan, new: Plan) -> bool:

@@ -26,10 +26,10 @@ class Task(msgspec.Struct, frozen=True):
 class Outcome(msgspec.Struct, frozen=True):
     """What a run took and gave.
 
-    ``epoch_results`` are those of each epoch, and after them of each step without input. ``gauges`` are what was weighed
-    in every epoch. From outside come the peak of the memory of all its processes together, the memory of its Python
-    workers over time, and the part of the machine's processors that processes of others used meanwhile: the more, the
-    less its times say. Where it is the median of several runs, ``runs_s`` has the times of all.
+    ``epoch_results`` are those of each epoch, and after them of each step without input. ``gauges`` are what was
+    weighed in every epoch. From outside come the peak of the memory of all its processes together, the memory of its
+    Python workers over time, and the part of the machine's processors that processes of others used meanwhile: the
+    more, the less its times say. Where it is the median of several runs, ``runs_s`` has the times of all.
     """
 
     contender: Contender
