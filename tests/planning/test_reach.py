@@ -31,7 +31,7 @@ def reach(condition):
         ("B.ts <= A.ts + INTERVAL 1 HOUR - INTERVAL 10 SECONDS", {("A", "B"): HOUR - 10 * SECOND}),
         ("B.ts + INTERVAL 1 HOUR >= A.ts - INTERVAL 1 HOUR", {("B", "A"): 2 * HOUR}),
         ("B.ts BETWEEN A.ts - INTERVAL 5 SECONDS AND A.ts", {("B", "A"): 5 * SECOND, ("A", "B"): 0}),
-        ("B.ts <= A.ts + INTERVAL 25 HOURS", {("A", "B"): 25 * HOUR}),
+        ("B.ts <= A.ts + INTERVAL 25 HOURS", {("A", "B"): 25 * HOUR + DAY_US}),
         ("B.ts <= A.ts + INTERVAL 1 DAY", {("A", "B"): 2 * DAY_US}),
         ("B.ts <= A.ts + INTERVAL 1 WEEK", {("A", "B"): 8 * DAY_US}),
         ("B.ts <= A.ts + INTERVAL 1 DAY - INTERVAL 2 HOURS", {("A", "B"): 2 * DAY_US - 2 * HOUR}),

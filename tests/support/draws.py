@@ -140,6 +140,9 @@ def timed_cases(
     node, conditions = draw(_trees(nodes, ["k0"]))
     if draw(st.booleans()):
         node, conditions = FilterNode(node, f"{names[0]}.id % 3 <> 1"), (*conditions, f"{names[0]}.id % 3 <> 1")
+    timed = [each.name for each in nodes if each.time]
+    for condition in draw(st.lists(_between_times(timed), max_size=3)) if len(timed) > 1 else ():
+        node, conditions = FilterNode(node, condition), (*conditions, condition)
     ids = iter(range(10**6))
     start = draw(st.sampled_from([0, -20, 10**15]))
     epochs = tuple(
@@ -147,6 +150,18 @@ def timed_cases(
         for epoch in range(draw(st.integers(1, most_epochs)))
     )
     return TimedCase(Query(node), conditions, epochs)
+
+
+@st.composite
+def _between_times(draw: st.DrawFn, streams: list[str]) -> str:
+    """A condition on the times of two streams, which bounds them on one side or on both."""
+    a, b = draw(st.permutations(streams))[:2]
+    low, length = draw(st.integers(-6, 6)), draw(st.integers(0, 9))
+    shape = draw(
+        st.sampled_from(["{b} BETWEEN {a} + {low} AND {a} + {high}", "{b} > {a} + {low}", "{a} + {high} >= {b}"])
+    )
+    micros = {"low": f"INTERVAL '{low}' MICROSECONDS", "high": f"INTERVAL '{low + length}' MICROSECONDS"}
+    return shape.format(a=f"{a}.ts", b=f"{b}.ts", **micros)
 
 
 @st.composite

@@ -149,6 +149,7 @@ class Topology:
             operator.tests,
             operator.preserved,
             _aggregate_spec(operator),
+            bounds=operator.bounds,
         )
 
     def _input_spec(self, tag: int, operator: Operator, source: Input) -> InputSpec:

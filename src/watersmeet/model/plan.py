@@ -179,7 +179,9 @@ class Operator(msgspec.Struct, frozen=True):
     """A stateful operator: by its kind a symmetric m-way join on one key; with the filters that apply to its output.
 
     Where the operator above asks for it, ``life`` are the columns that tell when a result lives. ``how`` two inputs are
-    joined, if not so that all results have a row of each, and which ``tests`` a pair of rows then has to pass.
+    joined, if not so that all results have a row of each, and which ``tests`` a pair of rows then has to pass. What the
+    inputs' ``reach`` says is decided where rows are joined; of the conditions it comes from, ``told`` are those that
+    say no more.
 
     An aggregate has ``aggregates``, and in its output keys under other names: ``renamed`` are pairs of these and of the
     columns of its input. It gives its groups by its ``mode``; the ``final`` column tells the time before which rows of
@@ -200,6 +202,7 @@ class Operator(msgspec.Struct, frozen=True):
     renamed: tuple[tuple[str, str], ...] = ()
     final: Column | None = None
     mode: Mode = "append"
+    told: tuple[str, ...] = ()
 
     @property
     def preserved(self) -> tuple[int, ...]:
@@ -210,9 +213,17 @@ class Operator(msgspec.Struct, frozen=True):
 
     @property
     def is_windowed(self) -> bool:
-        """Whether lives decide which rows are joined: of two inputs whose rows have one, those of one end."""
+        """Whether times decide which rows are joined: by a reach, or if of two inputs with lives those of one end."""
         lives = [each.life for each in self.inputs if each.life]
-        return len(lives) > 1 and not all(life.is_endless for life in lives)
+        return len(lives) > 1 and (bool(self.bounds) or not all(life.is_endless for life in lives))
+
+    @property
+    def bounds(self) -> tuple[tuple[int, int, int], ...]:
+        """By the places of two inputs: how many microseconds later rows of the second may be than the first's."""
+        places = {each.name: place for place, each in enumerate(self.inputs)}
+        return tuple(
+            (place, places[name], later) for place, each in enumerate(self.inputs) for name, later in each.reach
+        )
 
 
 class Plan(msgspec.Struct, frozen=True, dict=True):

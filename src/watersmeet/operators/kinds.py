@@ -87,6 +87,7 @@ def _join(spec: OperatorSpec, options: TaskOptions) -> JoinTask:
         life=spec.life,
         is_windowed=spec.is_windowed,
         tests=spec.tests,
+        bounds=spec.bounds,
     )
 
 

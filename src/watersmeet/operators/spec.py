@@ -75,6 +75,8 @@ class OperatorSpec:
 
     ``group_column`` tells the operators above a result's group; at the root, ``traced`` are such columns of all below.
     If it ``is_windowed``, rows are joined only where their lives overlap; ``life`` tells the operator above a result's.
+    ``bounds`` are three numbers each: of an input, of another, and of the microseconds that rows of the second may be
+    later than those of the first.
     ``how`` tells an outer join from an inner one; rows of its ``preserved`` inputs come out alone, or once.
     """
 
@@ -91,3 +93,4 @@ class OperatorSpec:
     tests: tuple[Test, ...] = ()
     preserved: tuple[int, ...] = ()
     aggregate: AggregateSpec | None = None
+    bounds: tuple[tuple[int, int, int], ...] = ()

@@ -63,7 +63,7 @@ def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
         yield f"{_INDENT}by {_names(name for name, _ in operator.renamed) or 'nothing: all rows are one group'}"
     yield from (f"{_INDENT}{text}" for text in _deeds(operator))
     yield from (f"{_INDENT}and on {readable(_told(test, operator))}" for test in operator.tests)
-    yield from (f"{_INDENT}where {readable(text)}" for text in operator.filters)
+    yield from (f"{_INDENT}where {readable(text)}" for text in (*operator.told, *operator.filters))
     yield f"{_INDENT}output {_names(column.name for column in operator.output) or 'no columns, rows only'}"
     for source in operator.inputs:
         yield from (_INDENT + line for line in _input_lines(source, plan))

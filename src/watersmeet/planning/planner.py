@@ -6,7 +6,7 @@
 4. Keep only the columns that are read (`pruning`), and those that tell when a row lives (`lives`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -15,13 +15,14 @@ from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.plan import Column, Operator, Plan, Stream
 from watersmeet.model.query import AggregateNode, Query, StreamNode
 from watersmeet.planning.aggregates import aggregate_name, aggregated
+from watersmeet.planning.expressions import Conjunct
 from watersmeet.planning.keys import KeyTypes, TypeOf
 from watersmeet.planning.layout import Placed, operators_of, place
 from watersmeet.planning.lives import check_times, time_column, with_lives
 from watersmeet.planning.matching import Tests
 from watersmeet.planning.names import Scope, check_names
 from watersmeet.planning.pruning import prune
-from watersmeet.planning.reach import reach_of
+from watersmeet.planning.reach import Reach, closed, is_exact, reach_of
 from watersmeet.planning.tree import Branch, grow, streams_of
 
 
@@ -49,10 +50,13 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     scope = Scope(streams, case_sensitive=query.case_sensitive)
     types = KeyTypes(type_of)
     grown = grow(node, scope, types)
-    placed = place(grown.filters, grown.branch, grown.after)
+    times = {each.name: time for each in streams if (time := time_column(each, scope))}
+    told = [each for each in grown.filters if _is_told(each, grown.branch, times)]
+    placed = place([each for each in grown.filters if each not in told], grown.branch, grown.after)
     planned = tuple(_stream(each, scope, placed) for each in streams)
     check_times(planned)
-    drafts, kinds = _drafts(grown.branch, placed, scope, types)
+    tests = tuple(each for each in grown.branch.tests if not _is_told(each, grown.branch, times))
+    drafts, kinds = _drafts(replace(grown.branch, tests=tests), placed, scope, types)
     if top is not None:
         _refuse_outer(grown.branch)
         operators, made = aggregated(top, drafts, planned, scope)
@@ -63,8 +67,9 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
         operators = prune(drafts, scope, query.needed)
     keyed = [each for each in operators if each.kind != "aggregate"]
     computed = {key.column: key.type for each in keyed for part in each.inputs for key in part.keys if key.column}
-    reach = reach_of((*grown.filters, *grown.branch.tests), {each.name: each.time for each in planned if each.time})
-    return with_lives(Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items())), reach)
+    reach = [*closed(reach_of(grown.filters, times)).items(), *reach_of(grown.branch.tests, times).items()]
+    operators = tuple(_with_told(each, told) for each in operators)
+    return with_lives(Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items())), _least(reach))
 
 
 def plan_name(streams: Sequence[StreamNode]) -> str:
@@ -100,6 +105,29 @@ def with_tests(
         for source, branch in zip(last.inputs, root.inputs, strict=True)
     )
     return (*below, replace(last, inputs=inputs, tests=found)), tests.kinds
+
+
+def _is_told(condition: Conjunct, branch: Branch, times: dict[str, Column]) -> bool:
+    """Whether a condition is decided by the times of two streams where these are joined with each other."""
+    return condition.repeatable and is_exact(condition, times) and _meet(condition.streams, branch)
+
+
+def _meet(streams: frozenset[str], branch: Branch) -> bool:
+    own = {each.streams[0] for each in branch.inputs if not each.inputs}
+    return streams <= own or any(_meet(streams, each) for each in branch.inputs)
+
+
+def _with_told(operator: Operator, told: Iterable[Conjunct]) -> Operator:
+    own = {each.stream for each in operator.inputs}
+    return replace(operator, told=tuple(dict.fromkeys(each.sql for each in told if each.streams <= own)))
+
+
+def _least(found: Iterable[tuple[tuple[str, str], int]]) -> Reach:
+    """For each pair the strictest of what is said of it."""
+    reach: Reach = {}
+    for pair, later in found:
+        reach[pair] = min(later, reach.get(pair, later))
+    return reach
 
 
 def _stream(node: StreamNode, scope: Scope, placed: Placed) -> Stream:

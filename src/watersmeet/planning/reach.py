@@ -1,15 +1,20 @@
 """Conditions between event times: how much later than a row those can be that it is joined with (interval joins).
 
 ``B.ts BETWEEN A.ts AND A.ts + INTERVAL 1 HOUR`` says that a row of A is joined only with rows of B up to an hour later,
-and a row of B only with rows of A that are not later at all. So state is bounded as by windows. The condition itself
-stays what it is, and means what SQL says.
+and a row of B only with rows of A that are not later at all. So state is bounded as by windows, and rows that are too
+far apart are not even looked at. What follows from several conditions of inner joins counts, too: with a second one
+between A and C, rows of B and C are not far apart either.
+
+A condition that says nothing else, and is exact, is thereby decided where rows are joined (`is_exact`). Any other stays
+what it is, and means what SQL says.
 
 Days are added by the calendar where times have a zone, so they may be longer than 24 hours: wherever a condition speaks
-of days, also if it takes some hours off again, a day more is waited.
+of days, or of as many hours, also if it takes some off again, a day more is waited.
 """
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -49,30 +54,58 @@ def reach_of(conditions: Iterable[Conjunct], times: dict[str, Column]) -> Reach:
     """
     found: Reach = {}
     for condition in conditions:
-        for pair, later in _bounds(parsed(condition.sql, exp.Condition).unnest(), times):
+        for pair, later in _bounds(_tree(condition), times):
             found[pair] = min(later, found.get(pair, later))
     return found
 
 
-def _bounds(tree: exp.Expr, times: dict[str, Column]) -> Iterator[tuple[tuple[str, str], int]]:
+def closed(reach: Reach) -> Reach:
+    """The same with what follows from it, if all of it holds for every result.
+
+    >>> closed({("A", "B"): 10, ("B", "C"): 5})
+    {('A', 'B'): 10, ('B', 'C'): 5, ('A', 'C'): 15}
+    """
+    found = dict(reach)
+    streams = dict.fromkeys(stream for pair in reach for stream in pair)
+    for between, first, last in product(streams, repeat=3):
+        if first != last and (first, between) in found and (between, last) in found:
+            later = found[first, between] + found[between, last]
+            found[first, last] = min(later, found.get((first, last), later))
+    return found
+
+
+def is_exact(condition: Conjunct, times: dict[str, Column]) -> bool:
+    """Whether `reach_of` tells all that a condition says, to the microsecond."""
+    pairs = [(_linear(low, times), _linear(high, times)) for low, high, _ in _ordered(_tree(condition))]
+    return bool(pairs) and all(
+        low is not None and high is not None and low.time != high.time and not (low.has_days or high.has_days)
+        for low, high in pairs
+    )
+
+
+def _tree(condition: Conjunct) -> exp.Expr:
+    return parsed(condition.sql, exp.Condition).unnest()
+
+
+def _ordered(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr, bool]]:
+    """What a comparison says: the one is at most the other, or less."""
     if isinstance(tree, exp.Between):
-        yield from _at_most(tree.args["low"], tree.this, times)
-        yield from _at_most(tree.this, tree.args["high"], times)
+        yield tree.args["low"], tree.this, False
+        yield tree.this, tree.args["high"], False
     elif isinstance(tree, exp.LT | exp.LTE):
-        yield from _at_most(tree.left, tree.right, times, is_strict=isinstance(tree, exp.LT))
+        yield tree.left, tree.right, isinstance(tree, exp.LT)
     elif isinstance(tree, exp.GT | exp.GTE):
-        yield from _at_most(tree.right, tree.left, times, is_strict=isinstance(tree, exp.GT))
+        yield tree.right, tree.left, isinstance(tree, exp.GT)
 
 
-def _at_most(
-    low: exp.Expr, high: exp.Expr, times: dict[str, Column], *, is_strict: bool = False
-) -> Iterator[tuple[tuple[str, str], int]]:
-    """``low <= high``, where both are a time and a length: the one time is at most so much later than the other."""
-    earlier, later = _linear(low, times), _linear(high, times)
-    if earlier is not None and later is not None and earlier.time.stream != later.time.stream:
-        length = later.length_us - earlier.length_us - (1 if is_strict else 0)
-        slack = DAY_US if earlier.has_days or later.has_days else 0
-        yield (later.time.stream, earlier.time.stream), length + slack
+def _bounds(tree: exp.Expr, times: dict[str, Column]) -> Iterator[tuple[tuple[str, str], int]]:
+    """Where both sides are a time and a length, the one time is at most so much later than the other."""
+    for low, high, is_strict in _ordered(tree):
+        earlier, later = _linear(low, times), _linear(high, times)
+        if earlier is not None and later is not None and earlier.time.stream != later.time.stream:
+            length = later.length_us - earlier.length_us - (1 if is_strict else 0)
+            slack = DAY_US if earlier.has_days or later.has_days else 0
+            yield (later.time.stream, earlier.time.stream), length + slack
 
 
 def _linear(tree: exp.Expr, times: dict[str, Column]) -> _Linear | None:
@@ -99,6 +132,7 @@ def _length(tree: exp.Expr) -> tuple[int, bool] | None:
         return None
     text = tree.sql(dialect="spark")
     try:
-        return duration_us("interval", text, may_be_zero=True), bool(_BY_CALENDAR.search(text))
+        length_us = duration_us("interval", text, may_be_zero=True)
     except WatersmeetError:
         return None
+    return length_us, abs(length_us) >= DAY_US or bool(_BY_CALENDAR.search(text))

@@ -35,9 +35,18 @@ def continued(old: Plan, new: Plan) -> Plan | None:
         return None
     added = [text for before, after in placed for text in after if text not in before]
     filters = tuple(dict.fromkeys([*new.root.filters, *added]))
-    root = msgspec.structs.replace(old.root, filters=filters)
+    operators = [_reaching(before, after) for before, after in zip(old.operators, new.operators, strict=True)]
+    operators[-1] = msgspec.structs.replace(operators[-1], filters=filters)
     is_there = _read(filters, new) | set(new.root.output) <= set(old.root.output)
-    return msgspec.structs.replace(old, operators=(*old.operators[:-1], root)) if is_there else None
+    return msgspec.structs.replace(old, operators=tuple(operators)) if is_there else None
+
+
+def _reaching(old: Operator, new: Operator) -> Operator:
+    """The old operator with the conditions between times that the new one has."""
+    inputs = tuple(
+        msgspec.structs.replace(before, reach=after.reach) for before, after in zip(old.inputs, new.inputs, strict=True)
+    )
+    return msgspec.structs.replace(old, inputs=inputs, told=new.told)
 
 
 def _times(stream: Stream) -> object:

@@ -7,12 +7,15 @@ latest row and its ranges are a block (`watersmeet.operators.join.product`), and
 written out. Lives of different lengths, as results of an operator below have them, make the range too wide; what ended
 too early is then dropped as results are written out.
 
+Conditions may bound how far apart two rows begin (`watersmeet.planning.reach`). What they say of the latest row and
+another makes the range narrower. What they say of two others is looked at as results are written out.
+
 A block has a new row if its latest row is new. If that is old, a new one must be among the others: only where rows come
-late, or have no life, are old latest rows looked at again.
+late, or have no life, are old latest rows looked at again, and of these only those that are later than some new row.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -29,6 +32,9 @@ CODES = 1 << 62
 """A key and a time of the rows at hand make one number; with more keys than fit, they are taken in parts."""
 
 Which = Literal["all", "old", "new"]
+
+Bounds = Sequence[tuple[int, int, int]]
+"""By two inputs: how many microseconds later a row of the second may begin than the one of the first."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +84,17 @@ def common_life(rows: Sequence[pa.RecordBatch], lives: Sequence[LifeSpec | None]
     return Times(begin, np.minimum.reduce([times.ends()[numbers] for times, numbers in known]))
 
 
-def overlapping(sides: Sequence[Gathered], lives: Sequence[LifeSpec | None]) -> Iterator[Blocks]:
+def overlapping(sides: Sequence[Gathered], lives: Sequence[LifeSpec | None], bounds: Bounds = ()) -> Iterator[Blocks]:
     """The blocks of all results that new rows complete; of each input's parts, the first is old, the second new."""
     new = [side.part_of_rows == 1 for side in sides]
-    yield Timeline.of(sides, lives).blocks(new, [("new", None), ("old", "new")])
+    yield Timeline.of(sides, lives, bounds).blocks(new, [("new", None), ("old", "new")])
 
 
-def overlapping_missing(sides: Sequence[Gathered], lives: Sequence[LifeSpec | None]) -> Iterator[Blocks]:
+def overlapping_missing(
+    sides: Sequence[Gathered], lives: Sequence[LifeSpec | None], bounds: Bounds = ()
+) -> Iterator[Blocks]:
     """The blocks of all results whose rows are not of one part: one part after the other is new to those before it."""
-    timeline = Timeline.of(sides, lives)
+    timeline = Timeline.of(sides, lives, bounds)
     parts = [side.part_of_rows for side in sides]
     for part in range(1, sides[0].counts.shape[0]):
         some = timeline.where([each <= part for each in parts])
@@ -118,9 +126,10 @@ class Timeline:
     lanes: tuple[_Lane, ...]
     earliest: int
     span: int
+    bounds: Bounds = ()
 
     @classmethod
-    def of(cls, sides: Sequence[Gathered], lives: Sequence[LifeSpec | None]) -> "Timeline":
+    def of(cls, sides: Sequence[Gathered], lives: Sequence[LifeSpec | None], bounds: Bounds = ()) -> "Timeline":
         """Put rows on a scale."""
         lanes = []
         for side, life in zip(sides, lives, strict=True):
@@ -129,12 +138,12 @@ class Timeline:
         begins = [lane.times.begin for lane in lanes if lane.times is not None and len(lane.owners)]
         earliest = min((int(begin.min()) for begin in begins), default=0)
         latest = max((int(begin.max()) for begin in begins), default=0)
-        return cls(tuple(lanes), earliest, latest - earliest + 2)
+        return cls(tuple(lanes), earliest, latest - earliest + 2, bounds)
 
     def where(self, kept: Sequence[npt.NDArray[np.bool_]]) -> "Timeline":
         """The same with some of the rows."""
         lanes = tuple(_Lane(lane.owners, lane.times, mask) for lane, mask in zip(self.lanes, kept, strict=True))
-        return Timeline(lanes, self.earliest, self.span)
+        return replace(self, lanes=lanes)
 
     def blocks(self, new: Sequence[npt.NDArray[np.bool_]], terms: Sequence[tuple[Which, Which | None]]) -> Blocks:
         """The blocks of some terms: which rows are the latest, and of which kind one other at least has to be."""
@@ -147,7 +156,9 @@ class Timeline:
         order = tuple(np.concatenate([each.rows[which] for which in KINDS]) for each in orders)
         timed = {number: lane.times for number, lane in enumerate(self.lanes) if lane.times is not None}
         ends = {number: times.end for number, times in timed.items() if times.end is not None}
-        check = Ended({number: times.begin for number, times in timed.items()}, ends) if ends else None
+        between_others = self.bounds if len(timed) > len(("the latest", "another")) else ()
+        begins = {number: times.begin for number, times in timed.items()}
+        check = Apart(begins, ends, between_others) if ends or between_others else None
         blocks = together([_no_blocks(len(orders)), *found])
         return Blocks(blocks.starts, blocks.lengths, blocks.keys, order, check)
 
@@ -163,44 +174,65 @@ class Timeline:
 
     def _terms(self, orders: Sequence["_Ordered"], number: int, which: Which, among: Which | None) -> Iterator[Blocks]:
         latest = orders[number].codes[which]
-        if not len(latest):
-            return
         keys = latest // self.span
         moments = latest - keys * self.span
+        some = self._late(orders, number, moments, among)
+        if not some.any():
+            return
+        first = orders[number].base(which)
+        numbers, keys, moments = first + np.flatnonzero(some), keys[some], moments[some]
         others = [other for other in range(len(orders)) if other != number]
         if among is None:
-            yield self._term(orders, number, which, keys, moments, dict.fromkeys(others, "all"))
+            yield self._term(orders, number, numbers, keys, moments, dict.fromkeys(others, "all"))
             return
         before: Which = "old" if among == "new" else "new"
         for place, other in enumerate(others):
             kinds: dict[int, Which] = dict.fromkeys(others[:place], before)
             kinds |= {other: among} | dict.fromkeys(others[place + 1 :], "all")
-            yield self._term(orders, number, which, keys, moments, kinds)
+            yield self._term(orders, number, numbers, keys, moments, kinds)
+
+    def _late(
+        self, orders: Sequence["_Ordered"], number: int, moments: Index, among: Which | None
+    ) -> npt.NDArray[np.bool_]:
+        """The moments at which rows of a kind may live in any input but one."""
+        if among is None:
+            return np.ones(len(moments), dtype=np.bool_)
+        some = np.zeros(len(moments), dtype=np.bool_)
+        for other, lane in enumerate(self.lanes):
+            rows = orders[other].rows[among]
+            if other != number and len(rows):
+                first = 0 if lane.times is None else int(lane.times.begin[rows].min()) - self.earliest
+                some |= moments >= first
+        return some
 
     def _term(
         self,
         orders: Sequence["_Ordered"],
         number: int,
-        which: Which,
+        numbers: Index,
         keys: Index,
         moments: Index,
         kinds: dict[int, Which],
     ) -> Blocks:
         starts, lengths = np.empty((len(orders), len(keys)), np.int64), np.empty((len(orders), len(keys)), np.int64)
-        starts[number], lengths[number] = orders[number].base(which) + np.arange(len(keys)), 1
+        starts[number], lengths[number] = numbers, 1
         some = np.ones(len(keys), dtype=np.bool_)
         for other, kind in kinds.items():
-            low, high = self._range(orders[other].codes[kind], other, keys, moments, is_later=other > number)
+            low, high = self._range(orders[other].codes[kind], number, other, keys, moments)
             starts[other], lengths[other] = orders[other].base(kind) + low, high - low
             some &= high > low
         return Blocks(starts[:, some], lengths[:, some], keys[some])
 
-    def _range(self, codes: Index, other: int, keys: Index, moments: Index, *, is_later: bool) -> tuple[Index, Index]:
-        """Where the rows of an input lie that live at some moments of some keys."""
+    def _range(self, codes: Index, number: int, other: int, keys: Index, moments: Index) -> tuple[Index, Index]:
+        """Where the rows of an input lie that live at some moments of some keys, at which rows of another begin."""
         base, times = keys * self.span, self.lanes[other].times
         if times is None:
             return np.searchsorted(codes, base), np.searchsorted(codes, base + self.span)
-        low, high = base + alive_from(moments, times.length), base + moments + (0 if is_later else 1)
+        after = [later + 1 for first, second, later in self.bounds if (first, second) == (other, number)]
+        before = [later + 1 for first, second, later in self.bounds if (first, second) == (number, other)]
+        lengths = after if times.length is None else [times.length, *after]
+        low = base + alive_from(moments, min(lengths, default=None))
+        high = base + moments + min([0 if other > number else 1, *before])
         return np.searchsorted(codes, low), np.searchsorted(codes, high)
 
 
@@ -225,16 +257,25 @@ def _no_blocks(inputs: int) -> Blocks:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """Drops results that have a row which ended before the latest began; by input, when rows begin and end."""
+class Apart:
+    """Drops results with a row that ended before the latest began, or with two that begin too far apart.
+
+    By input it knows when rows begin and end.
+    """
 
     begins: dict[int, Index]
     ends: dict[int, Index]
+    bounds: Bounds = ()
 
     def passed(self, index: Sequence[Index]) -> list[Index]:
         """The results that stay."""
-        latest = np.maximum.reduce([begin[index[number]] for number, begin in self.begins.items()])
-        kept = np.logical_and.reduce([end[index[number]] > latest for number, end in self.ends.items()])
+        begins = {number: begin[index[number]] for number, begin in self.begins.items()}
+        kept = np.ones(len(index[0]), dtype=np.bool_)
+        if self.ends:
+            latest = np.maximum.reduce(list(begins.values()))
+            kept &= np.logical_and.reduce([end[index[number]] > latest for number, end in self.ends.items()])
+        for first, second, later in self.bounds:
+            kept &= begins[second] - begins[first] <= later
         return list(index) if kept.all() else [numbers[kept] for numbers in index]
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from watersmeet.model.plan import Test
 from watersmeet.operators.join.gather import Gathered, gather, separate
 from watersmeet.operators.join.generations import Piece, parts
-from watersmeet.operators.join.lives import common_life, overlapping, overlapping_missing, scaled
+from watersmeet.operators.join.lives import Bounds, common_life, overlapping, overlapping_missing, scaled
 from watersmeet.operators.join.probe import Found, Side, probe
 from watersmeet.operators.join.product import Blocks, batches, completed, missing
 from watersmeet.operators.join.trace import Output, with_groups
@@ -46,8 +46,8 @@ class JoinTask:
 
     ``group_column`` is the name of a column that tells each result's group, for operators above to trace theirs by;
     ``traced`` are the columns of that kind that the inputs have. ``lives`` are those of the inputs, ``life`` are the
-    columns that tell the results' own; if the join ``is_windowed``, they decide what is joined. Results pass all
-    ``tests``.
+    columns that tell the results' own; if the join ``is_windowed``, they decide what is joined, and so do the
+    ``bounds`` on how far apart they begin. Results pass all ``tests``.
     """
 
     groups: int
@@ -59,6 +59,7 @@ class JoinTask:
     life: LifeSpec | None = None
     is_windowed: bool = False
     tests: tuple[Test, ...] = ()
+    bounds: Bounds = ()
     output: Output = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,11 +101,13 @@ class JoinTask:
     def completed(self, sides: Sequence[Gathered]) -> Iterable[Blocks]:
         """The blocks of results that new rows complete."""
         if self.is_windowed:
-            return self._tested(sides, overlapping(sides, self.lives))
+            return self._tested(sides, overlapping(sides, self.lives, self.bounds))
         return self._tested(sides, [completed(sides, forget_pairs=self.forget_pairs)])
 
     def _missing(self, sides: Sequence[Gathered]) -> Iterable[Blocks]:
-        return self._tested(sides, overlapping_missing(sides, self.lives) if self.is_windowed else [missing(sides)])
+        if self.is_windowed:
+            return self._tested(sides, overlapping_missing(sides, self.lives, self.bounds))
+        return self._tested(sides, [missing(sides)])
 
     def _tested(self, sides: Sequence[Gathered], found: Iterable[Blocks]) -> Iterable[Blocks]:
         if not self.tests:
