@@ -1,10 +1,13 @@
 """Windows and watermarks on Spark: small tables whose results can be told by hand."""
 
+import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.support.oracle import joined
 from tests.support.spark_runs import PATIENCE_S, Collected
@@ -279,3 +282,28 @@ def test_a_date_is_no_time(spark):
     days = wm.testing.replay(spark, [pa.table({"day": pa.array([0], pa.date32())})])
     with pytest.raises(wm.WatersmeetError, match=r"column day, is date: event times are timestamps.*to_timestamp"):
         wm.Flow(spark).stream("A", days, time="day")
+
+
+def test_rejected_rows_are_written_where_the_user_says(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [[("x", 100, 1), ("y", 100, 2)], [("late", 10, 3), (None, None, 4)], [("z", 101, 5)]]
+    tables = [
+        pa.table(
+            {
+                "k": pa.array([k for k, _, _ in epoch]),
+                "ts": pa.array([t for _, t, _ in epoch], pa.int64()).cast(pa.timestamp("us", "UTC")),
+                "n": pa.array([n for _, _, n in epoch]),
+            }
+        )
+        for epoch in rows
+    ]
+    flow = wm.Flow(spark)
+    a = flow.stream("A", wm.testing.replay(spark, tables), time="ts", window="1 second", watermark="0 seconds")
+    b = flow.stream("B", wm.testing.replay(spark, tables), time="ts", window="1 second", watermark="0 seconds")
+    writer = a.join(b, "k").select("A.k AS k").writeStream.format("noop").option("rejectedPath", str(tmp_path / "no"))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    found = spark.read.parquet(str(tmp_path / "no")).where("stream = 'A'").orderBy("reason").collect()
+    assert [(row.epoch, row.reason, json.loads(row.row)["n"], json.loads(row.row)["k"]) for row in found] == [
+        (1, "late", 3, "late"),
+        (1, "null time", 4, None),
+    ]

@@ -60,6 +60,7 @@ class Options(msgspec.Struct, frozen=True):
     sites: int | None = None
     retained_versions: int = 10
     end_of_input: bool = False
+    rejected_path: str | None = None
 
 
 def parse(options: Mapping[str, object], sink: str) -> tuple[Options, dict[str, str]]:
@@ -186,4 +187,5 @@ _OURS = {
     "sites": ("sites", _whole(MAX_SITES, "4")),
     "retainedVersions": ("retained_versions", _whole(100_000, "10")),
     "endOfInput": ("end_of_input", _flag),
+    "rejectedPath": ("rejected_path", _location),
 }

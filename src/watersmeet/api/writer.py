@@ -242,6 +242,7 @@ class StreamWriter:
             ),
             cleans_when_idle=options.cleanup == "idle",
             ends_input=options.end_of_input,
+            rejected_path=options.rejected_path,
         )
         return Query(start_run(start))
 

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 def publish(manifest: Manifest) -> None:
     """Give the files that a version brings their names; those that have them already are passed over."""
-    results = manifest.results
-    if results is None or results.version != manifest.version or not results.names:
-        return
+    for results in (manifest.results, manifest.rejected):
+        if results is not None and results.version == manifest.version and results.names:
+            _publish(results)
+
+
+def _publish(results: ResultFiles) -> None:
     files, root = open_files(results.path)
     with reported("publish results in", results.path):
         for hidden, name in results.names:

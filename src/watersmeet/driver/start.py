@@ -33,6 +33,7 @@ class DriverOptions:
     choose: Choose | None = None
     round_bytes: int | None = None
     parcels: bool = True
+    rejected_path: str | None = None
 
 
 def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOptions) -> Loop[Batch]:
@@ -52,6 +53,7 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
         forget_pairs=switches().forget_pairs,
         is_limited=options.memory.is_limited,
         round_bytes=round_bytes,
+        rejected_path=options.rejected_path,
     )
     stepper = Stepper(runner, checkpoint, specs, coordinator, observer, options.parcels)
     if crash is not None and crash.victim == "driver":

@@ -36,6 +36,7 @@ from watersmeet.state.changes import (
     FinishBatch,
     ReplacePlan,
     SeeTimes,
+    WriteRejected,
     WriteResults,
     apply_all,
 )
@@ -165,7 +166,7 @@ class Stepper(Generic[Batch]):
     def _plan(self, manifest: Manifest, batch: Batch | None) -> Step[Batch]:
         """What the tasks of the next step are told."""
         if self._topology is None or self._topology.plan is not manifest.plan:
-            self._topology = Topology(manifest.plan, self.parcels)
+            self._topology = Topology(manifest.plan, self.parcels, whole_rows=self.specs.rejected_path is not None)
         merges = self.coordinator.merges(View("tasks", manifest))
         return Step(manifest, self._topology, self.specs.levels(manifest, self._topology, merges), batch)
 
@@ -223,4 +224,7 @@ def _changes_of(step: Step[Batch], done: Done) -> list[Change]:
     if latest:
         changes.append(SeeTimes(latest))
     changes += _decided(step)
+    names = tuple((hidden, hidden.removeprefix(".")) for each in done.effects for hidden in each.rejected_files)
+    if names:
+        changes.append(WriteRejected(step.levels[0].rejected_path or "", names))
     return [*changes, WriteResults(done.path, done.names)] if done.path else changes

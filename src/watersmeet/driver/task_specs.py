@@ -31,6 +31,7 @@ class TaskSpecs:
     forget_pairs: bool = False
     is_limited: bool = False
     round_bytes: int = ROUND_LIMIT_BYTES
+    rejected_path: str | None = None
 
     def levels(self, manifest: Manifest, topology: Topology, merges: Sequence[Merge]) -> list[LevelSpec]:
         """The levels of the step that reads this manifest: of an epoch, or of the cleanup that it has begun."""
@@ -77,6 +78,8 @@ class TaskSpecs:
             admissions=_admissions(manifest, topology) if level == 0 else {},
             limits=expiry.by_tag(topology),
             decisions=expiry.decisions(manifest, topology),
+            rejected_path=self.rejected_path if level == 0 else None,
+            query=manifest.query_id,
         )
 
 

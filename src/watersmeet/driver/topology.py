@@ -17,10 +17,14 @@ from watersmeet.state.manifest import Manifest
 
 @dataclass(frozen=True)
 class Topology:
-    """A plan with a tag for every input; exchange *k* feeds level *k*."""
+    """A plan with a tag for every input; exchange *k* feeds level *k*.
+
+    With ``whole_rows``, all columns of streams with event times come to the sites, for rows that are rejected.
+    """
 
     plan: Plan
     parcels: bool = True
+    whole_rows: bool = False
 
     @cached_property
     def inputs(self) -> Mapping[int, tuple[Operator, Input]]:
@@ -56,8 +60,17 @@ class Topology:
     def incoming(self, level: int) -> Layout:
         """The layout of the exchange below a level."""
         if level == 0:
-            return self._pack({tag: source.state for tag, source in self.stream_tags().items()})
+            return self._pack(
+                {tag: (*source.state, *self._besides(source)) for tag, source in self.stream_tags().items()}
+            )
         return self._pack({tag: source.state for tag, (_, source) in self.fed_by_level(level - 1).items()})
+
+    def _besides(self, source: Input) -> tuple[Column, ...]:
+        """The columns of a stream that are not kept, but shown if a row is rejected."""
+        if not self.whole_rows or self.plan.stream(source.name).time is None:
+            return ()
+        own = (column for column in self.plan.types if column.stream == source.name)
+        return tuple(column for column in own if column not in source.state and not column.field.startswith("#"))
 
     def outgoing(self, level: int) -> Layout:
         """The layout of what a level produces for the next."""
@@ -118,7 +131,12 @@ class Topology:
         own = [
             column for column in self.plan.types if column.stream == source.name and not column.field.startswith("#")
         ]
-        return tuple(column for column in own if column in source.state or any(column.sql in text for text in texts))
+        besides = self._besides(source)
+        return tuple(
+            column
+            for column in own
+            if column in source.state or column in besides or any(column.sql in text for text in texts)
+        )
 
     @cached_property
     def _columns(self) -> Mapping[str, Column]:

@@ -28,12 +28,23 @@ class Admission:
     watermark: int | None = None
 
 
+@dataclass(frozen=True)
+class RejectedRow:
+    """A row that was not let in."""
+
+    stream: str
+    reason: str
+    values: dict[str, object]
+
+
 @dataclass
 class Door:
-    """Lets rows in, and counts those it does not."""
+    """Lets rows in, and counts those it does not; if it ``keeps_rows``, they are in ``rows``."""
 
     admissions: Mapping[int, Admission]
     incoming: Layout
+    keeps_rows: bool = False
+    rows: list[RejectedRow] = field(default_factory=list)
     latest: dict[str, int] = field(default_factory=dict)
     _rejected: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -46,8 +57,10 @@ class Door:
         has_time = times.is_valid().to_numpy(zero_copy_only=False)
         moments = as_numbers(times.fill_null(0))
         early = has_time & (moments < admission.watermark) if admission.watermark is not None else ~has_time & False
-        self._reject(admission.stream, NO_TIME, int(np.count_nonzero(~has_time)))
-        self._reject(admission.stream, LATE, int(np.count_nonzero(early)))
+        for reason, refused in ((NO_TIME, ~has_time), (LATE, early)):
+            self._reject(admission.stream, reason, int(np.count_nonzero(refused)))
+            if self.keeps_rows and refused.any():
+                self._keep(tag, admission.stream, reason, messages.take(pa.array(mine[refused])))
         let_in = has_time & ~early
         if let_in.any():
             latest = int(moments[let_in].max())
@@ -63,6 +76,12 @@ class Door:
     def _reject(self, stream: str, reason: str, rows: int) -> None:
         if rows:
             self._rejected[stream, reason] = self._rejected.get((stream, reason), 0) + rows
+
+    def _keep(self, tag: int, stream: str, reason: str, messages: pa.RecordBatch) -> None:
+        own = [(column, slot) for column, slot in self.incoming.columns[tag] if not column.field.startswith("#")]
+        columns = {column.field: messages.column(slot_name(slot)).to_pylist() for column, slot in own}
+        rows = zip(*columns.values(), strict=True)
+        self.rows += [RejectedRow(stream, reason, dict(zip(columns, row, strict=True))) for row in rows]
 
     def _slot(self, tag: int, name: str) -> str:
         return next(slot_name(slot) for column, slot in self.incoming.columns[tag] if column.name == name)

@@ -54,6 +54,7 @@ class Effects(msgspec.Struct, frozen=True):
     cleaned_bytes: int = 0
     latest: dict[str, int] = {}
     rejected: tuple[Rejected, ...] = ()
+    rejected_files: tuple[str, ...] = ()
 
 
 class Report(Protocol):

@@ -126,6 +126,6 @@ def _sort(spec: LevelSpec, source: InputSpec, rows: pa.RecordBatch, mine: Index)
     slots = [slot for _, slot in spec.incoming.columns[source.tag]]
     arrays = [
         rows.column(slot_name(slot)).take(index).cast(stored.type)
-        for slot, stored in zip(slots, source.schema, strict=True)
+        for slot, stored in zip(slots, source.schema, strict=False)  # what is not kept comes last
     ]
     return SortedRows(hashes[order], pa.RecordBatch.from_arrays(arrays, schema=source.schema))

@@ -103,6 +103,8 @@ class LevelSpec:
     admissions: Mapping[int, Admission] = field(default_factory=dict)
     limits: Mapping[int, int] = field(default_factory=dict)
     decisions: Mapping[int, Decision] = field(default_factory=dict)
+    rejected_path: str | None = None
+    query: str = ""
 
     @property
     def is_root(self) -> bool:

@@ -159,7 +159,7 @@ class SiteTask:
 
     @cached_property
     def _door(self) -> Door:
-        return Door(self._spec.admissions, self._spec.incoming)
+        return Door(self._spec.admissions, self._spec.incoming, keeps_rows=self._spec.rejected_path is not None)
 
     @cached_property
     def _writer(self) -> "ResultWriter | None":
@@ -321,10 +321,19 @@ class SiteTask:
             cleaned_bytes=self._cleaned_bytes,
             latest=self._door.latest,
             rejected=self._door.rejected,
+            rejected_files=self._rejected_files(),
         )
         self.effects_name = write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
         if self._spec.is_limited:  # Arrow would keep what it has freed for next time, on top of the budget
             pa.default_memory_pool().release_unused()
+
+    def _rejected_files(self) -> tuple[str, ...]:
+        path = self._spec.rejected_path
+        if path is None or not self._door.rows:
+            return ()
+        from watersmeet.site.rejected import write_rejected  # noqa: PLC0415 -- few queries need what it loads
+
+        return (write_rejected(path, self._door.rows, self._spec.query, self._spec.epoch, self._site),)
 
     def _files(self) -> tuple[str, ...]:
         return self._writer.close() if self._spec.files is not None and self._writer is not None else ()

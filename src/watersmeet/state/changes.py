@@ -168,6 +168,13 @@ class WriteResults(msgspec.Struct, frozen=True, tag=True):
     names: tuple[tuple[str, str], ...]
 
 
+class WriteRejected(msgspec.Struct, frozen=True, tag=True):
+    """The tasks have written files of rejected rows, to be published once this version is committed."""
+
+    path: str
+    names: tuple[tuple[str, str], ...]
+
+
 class FinishBatch(msgspec.Struct, frozen=True, tag=True):
     """A batch of Spark's is part of the state: the next version is complete."""
 
@@ -195,6 +202,7 @@ Change = (
     | EndInput
     | DropRows
     | WriteResults
+    | WriteRejected
     | FinishBatch
     | FinishAdaptation
 )
@@ -247,6 +255,8 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return _release(manifest, operator, runs, groups)
         case WriteResults(path, names):
             return replace(manifest, results=ResultFiles(following, path, names))
+        case WriteRejected(path, names):
+            return replace(manifest, rejected=ResultFiles(following, path, names))
         case FinishBatch(batch):
             return replace(manifest, batch=batch, version=following)
         case FinishAdaptation():

@@ -130,7 +130,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     ``plan`` is carried out; ``original`` is the one the query gave as it was written, where another took its place.
     ``latest`` is the latest event time of the rows of each stream that were accepted; if the input ``has_ended``, no
-    further rows are.
+    further rows are. ``rejected`` are files of rows that were not.
     """
 
     query_id: str
@@ -146,6 +146,7 @@ class Manifest(msgspec.Struct, frozen=True):
     original: Plan | None = None
     latest: dict[str, int] = {}
     has_ended: bool = False
+    rejected: ResultFiles | None = None
 
     @property
     def written(self) -> Plan:

@@ -57,6 +57,7 @@ class Start:
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     cleans_when_idle: bool = True
     ends_input: bool = False
+    rejected_path: str | None = None
     copies: str | None = None
 
     @property
@@ -186,7 +187,7 @@ class Run:
 def start_run(start: Start) -> Run:
     """Check everything that can be checked, then start the query."""
     workers = start_workers(start.session, start.expected.sites)
-    topology = Topology(start.expected.plan)
+    topology = Topology(start.expected.plan, whole_rows=start.rejected_path is not None)
     layout = UnionLayout.of(topology)
     union = layout.union(topology, start.frames)
     check_workers(start.session, workers)
@@ -210,5 +211,12 @@ def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str
     start.sink.begin(query_id)
     local = LocalWay(switches().shortcut)
     runner = SparkRunner(start.session, checkpoint.storage, driver, layout, start.projection, start.sink, files, local)
-    options = DriverOptions(driver, start.expected, start.memory, start.retained_versions, files)
+    options = DriverOptions(
+        driver,
+        start.expected,
+        start.memory,
+        start.retained_versions,
+        files,
+        rejected_path=start.rejected_path,
+    )
     return start_driver(checkpoint, runner, options)
