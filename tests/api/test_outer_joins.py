@@ -221,6 +221,31 @@ def test_rows_that_never_come_alone_are_warned_of(spark):
         assert writer.option("endOfInput", "true").start().awaitTermination(PATIENCE_S)
 
 
+@pytest.mark.parametrize("time", [None, "ts"])
+def test_rows_that_come_after_the_end_are_rejected(spark, tmp_path, time):
+    tables = {
+        "A": [timed((1, 1, 0), (2, 2, 0)), timed((3, 3, 9))],
+        "B": [timed((1, 4, 0)), timed((2, 5, 9), (3, 6, 9))],
+    }
+
+    def ran(epochs):
+        flow, sink = wm.Flow(spark), Collected()
+        a, b = (
+            flow.stream(name, wm.testing.replay(spark, each[:epochs], str(tmp_path / name)), time=time)
+            for name, each in tables.items()
+        )
+        writer = a.join(b, "id", "left").select("A.n AS a", "B.n AS b").writeStream.foreachBatch(sink)
+        options = {"checkpointLocation": str(tmp_path / "checkpoint"), "endOfInput": True}
+        query = writer.options(**options).trigger(availableNow=True).start()
+        assert query.awaitTermination(PATIENCE_S)
+        found = [each for epoch in query.recentProgress for each in epoch["customMetrics"].get("rejected") or ()]
+        return sorted(tuple(row.values()) for rows in sink.epochs.values() for row in rows.to_pylist()), found
+
+    assert ran(1) == ([(1, 4), (2, None)], [])
+    late = [{"stream": name, "reason": "late", "rows": rows} for name, rows in (("A", 1), ("B", 2))]
+    assert ran(2) == ([], late)
+
+
 @pytest.mark.parametrize("window", [None, "10 seconds"])
 def test_rows_of_a_join_come_alone_if_the_window_of_one_of_its_streams_ends(spark, window):
     flow = wm.Flow(spark)

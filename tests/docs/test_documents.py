@@ -1,6 +1,7 @@
 """Every Python example in the documents runs."""
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,10 +34,20 @@ def test_examples_run(spark, document, tmp_path, monkeypatch):
 
 
 def streams(spark):
-    """The streams the README speaks of."""
+    """The streams the documents speak of."""
     tables = {
         "orders_df": pa.table({"id": [1, 2]}),
         "payments_df": pa.table({"order": [2], "cents": [250]}),
         "parcels_df": pa.table({"order": [2], "carrier": ["post"]}),
     }
-    return {name: wm.testing.replay(spark, [table]) for name, table in tables.items()}
+    frames = {name: wm.testing.replay(spark, [table]) for name, table in tables.items()}
+    views = [pa.table({"ad": [1, 2], "seen": [noon(0), noon(5)]}), pa.table({"ad": [3], "seen": [noon(0)]})]
+    clicks = pa.table({"ad": [1, 2], "clicked": [noon(9), None]})
+    return frames | {
+        "views_df": wm.testing.replay(spark, views),
+        "clicks_df": wm.testing.replay(spark, [clicks]),
+    }
+
+
+def noon(minutes):
+    return datetime(2026, 1, 1, 12, minutes, tzinfo=UTC)

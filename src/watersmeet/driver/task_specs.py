@@ -149,11 +149,14 @@ def _site_slice(
 
 
 def _admissions(manifest: Manifest, topology: Topology) -> dict[int, Admission]:
+    """What is asked of rows: of those with times, and, once the input has ended, of all."""
     tags = {source.name: tag for tag, source in topology.stream_tags().items()}
+    asked = [stream for stream in manifest.plan.streams if stream.time is not None or manifest.has_ended]
     return {
-        tags[InputName(stream.name)]: Admission(stream.name, stream.time.name, watermark(manifest, stream.name))
-        for stream in manifest.plan.streams
-        if stream.time is not None
+        tags[InputName(each.name)]: Admission(
+            each.name, None if each.time is None else each.time.name, watermark(manifest, each.name)
+        )
+        for each in asked
     }
 
 

@@ -21,10 +21,13 @@ LATE, NO_TIME = "late", "null time"
 
 @dataclass(frozen=True)
 class Admission:
-    """What is asked of the rows of a stream: a time, and none before the stream's watermark."""
+    """What is asked of the rows of a stream: a time, and none before the stream's watermark.
+
+    Of a stream without times, no row is let in: it has ended.
+    """
 
     stream: str
-    time: str
+    time: str | None
     watermark: int | None = None
 
 
@@ -53,6 +56,9 @@ class Door:
         admission = self.admissions.get(tag)
         if admission is None:
             return mine
+        if admission.time is None:
+            self._reject(admission.stream, LATE, len(mine))
+            return mine[:0]
         times = messages.column(self._slot(tag, admission.time)).take(pa.array(mine))
         has_time = times.is_valid().to_numpy(zero_copy_only=False)
         moments = as_numbers(times.fill_null(0))
