@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from watersmeet import WatersmeetError
-from watersmeet.lab.bench import burst, cluster, growth, restart, run, sinks, soak, threeway
+from watersmeet.lab.bench import burst, cluster, growth, restart, run, sinks, soak, threeway, windows
 from watersmeet.lab.bench.contenders import EPOCHS, WAYS, Contender
 from watersmeet.lab.bench.data import write_streams
 from watersmeet.lab.bench.measure import run_contender
@@ -336,7 +336,61 @@ def test_a_soak_is_flat_where_the_last_tenth_is_like_the_second():
     assert not soak.judge(size, {"watersmeet-soak": soaked(results=799)})[1][0].right
 
 
+def windowed(later_ms, epoch_results=(5, 10, 20)) -> dict[str, Outcome]:
+    """Runs of the contenders that take so long after the first epoch; Spark gives some results in every epoch."""
+    made = {}
+    for name, whole_ms in zip(windows.INNER.contenders, later_ms, strict=False):
+        results = epoch_results if name == "watersmeet" else (5, 10, 20)
+        made[name] = Outcome(name, whole_ms / 1000, 35, (9000.0, whole_ms / 4, whole_ms * 3 / 4), results)
+    return made
+
+
+def test_windows_are_judged_by_the_epochs_after_the_first():
+    size = windows.INNER.full
+    assert unmet(windows.judge_two_way(size, windowed((1000, 3000, 6000)))[0]) == []
+    assert unmet(windows.judge_chain(size, windowed((1000, 5000, 10_000)))[0]) == []
+    slow = windowed((1000, 2990, 5990))
+    missed = ["epochs after the first, Spark in-heap", "epochs after the first, Spark RocksDB"]
+    assert unmet(windows.judge_left(size, slow)[0]) == missed
+    assert unmet(windows.judge_chain(size, slow)[0]) == missed
+
+
+@pytest.mark.parametrize(
+    ("given", "behind"),
+    [((5, 10, 20), 0), ((8, 17, 10), 0), ((5, 9, 21), 1), ((4, 10, 21), 2), ((4, 10, 20, 1), 3)],
+)
+def test_rows_without_a_match_may_come_earlier_than_spark_s_but_no_epoch_later(given, behind):
+    _, [results, late] = windows.judge_left(windows.LEFT.full, windowed((1, 9, 9), given))
+    assert results.right
+    assert late.right is (behind == 0)
+    assert late.found == {"spark": behind, "spark-rocksdb": behind}
+
+
+@pytest.mark.parametrize("suite", [windows.INNER, windows.CHAIN], ids=["two", "three"])
+def test_rows_of_windows_come_late_but_not_later_than_the_watermark_allows(suite):
+    for tables in suite.tables(suite.quick).values():
+        latest, late = None, 0
+        for table in tables:
+            times = table["ts"].cast("int64").to_numpy()
+            if latest is not None:
+                assert times.min() >= latest - windows.DELAY_S * 1_000_000
+                late += int((times < latest).sum())
+            latest = max(times.max(), latest or 0)
+        assert late
+
+
+def test_some_rows_of_windows_have_no_match_and_most_have_a_few(tmp_path):
+    inner, left = (
+        results_by_duckdb(suite, slice(None), tmp_path / suite.name) for suite in (windows.INNER, windows.LEFT)
+    )
+    size = windows.LEFT.quick
+    rows = size.rows * (size.epochs - windows.LAST_EPOCHS)
+    assert 0.1 * rows < left - inner < 0.5 * rows
+    assert inner > rows
+
+
 def test_a_family_of_suites_is_run_by_its_name():
+    assert [suite.name for suite in choose(["windows"])] == ["windows-inner", "windows-left", "windows-chain"]
     assert [suite.name for suite in choose(["cluster"])] == ["cluster-threeway", "cluster-fiveway"]
     assert [suite.name for suite in choose(["cluster-fiveway", "floor"])] == ["floor", "cluster-fiveway"]
     with pytest.raises(WatersmeetError, match="id you mean 'cluster'"):
@@ -352,7 +406,9 @@ def test_every_contender_of_a_suite_is_known(suite):
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["cluster-threeway", "sinks", "burst", "restart", "soak"])
+@pytest.mark.parametrize(
+    "name", ["cluster-threeway", "sinks", "burst", "restart", "soak", "windows-inner", "windows-left", "windows-chain"]
+)
 def test_all_contenders_agree(name):
     found = run_bench([name], quick=True, progress=print)
     assert found.ok, found.text()

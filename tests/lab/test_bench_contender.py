@@ -8,11 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from watersmeet.lab.bench import delivery, remote, sinks
+from watersmeet.lab.bench import delivery, remote, sinks, windows
+from watersmeet.lab.bench.contender import BY_OURS, BY_SPARK
 from watersmeet.lab.bench.contenders import EPOCHS, WAYS
 from watersmeet.lab.bench.data import show_epochs, write_streams
 from watersmeet.lab.bench.delivery import Gauged, Parquet, Rows
 from watersmeet.lab.bench.outcome import Task
+from watersmeet.lab.bench.pipeline import Pipeline, Step
 from watersmeet.lab.bench.place import link_tree, make_place
 from watersmeet.lab.bench.remote import stand_in
 from watersmeet.storage.local import LocalStorage
@@ -121,3 +123,31 @@ def test_a_flat_pipeline_gives_a_sink_the_same_columns_from_us_and_from_spark(sp
     pipeline = sinks.SUITE.pipeline
     columns = pipeline.relation(frames).columns
     assert columns == pipeline.chain(frames).columns == ["A_k", "A_v", "A_p", "B_v", "B_p", "C_v", "C_p"]
+
+
+def test_a_pipeline_with_conditions_is_the_same_join_as_sql():
+    within = "B.ts BETWEEN A.ts AND A.ts + INTERVAL 10 SECONDS"
+    assert windows.INNER.pipeline.sql == f"SELECT A.*, B.* FROM A JOIN B ON A.k = B.k AND {within}"
+    assert windows.LEFT.pipeline.sql == f"SELECT A.*, B.* FROM A LEFT JOIN B ON A.k = B.k AND {within}"
+    assert windows.CHAIN.pipeline.sql.endswith(f"{within} JOIN C ON A.k = C.k AND {within.replace('B.', 'C.')}")
+    step = Step("C", (("B.m", "C.m"),), how="left")
+    assert Pipeline((Step("AB", (("A.k", "B.k"),)), step)).sql.endswith("JOIN B ON A.k = B.k LEFT JOIN C ON B.m = C.m")
+
+
+def test_results_of_steps_without_input_count_too():
+    ours = {"customMetrics": {"results": 3, "rowsOut": 9, "cleanup": {}}}
+    assert (BY_OURS.results(ours), BY_OURS.is_step(ours), BY_OURS.is_step({"customMetrics": {}})) == (3, True, False)
+    assert [BY_SPARK.is_step({"sink": {"numOutputRows": rows}}) for rows in (3, 0, -1)] == [True, False, False]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("suite", [windows.INNER, windows.LEFT, windows.CHAIN], ids=["inner", "left", "chain"])
+def test_both_engines_get_the_same_times_and_conditions(spark, suite):
+    rates = spark.readStream.format("rate").load().selectExpr("value AS k", "timestamp AS ts")
+    frames = dict.fromkeys(suite.pipeline.streams, rates)
+    plan = suite.pipeline.relation(frames).shape.plan()
+    assert len(plan.operators) == 1
+    assert {stream.delay_us for stream in plan.streams} == {windows.DELAY_S * 1_000_000}
+    assert plan.root.how == suite.pipeline.steps[0].how
+    assert plan.root.bounds[0] == (0, 1, windows.REACH_S * 1_000_000)
+    assert suite.pipeline.chain(frames).columns[:3] == ["A_k", "A_ts", "B_ts"]

@@ -114,3 +114,21 @@ def test_a_window_that_is_closed_at_its_end_is_caught(monkeypatch: pytest.Monkey
 
     with pytest.raises(CaughtError):
         law()
+
+
+def test_a_bound_that_is_a_microsecond_too_wide_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = lives.Timeline.of
+
+    def wide(sides, of, bounds=()):
+        return real(sides, of, [(first, second, later + 1) for first, second, later in bounds])
+
+    monkeypatch.setattr(lives.Timeline, "of", wide)
+
+    @given(case=timed_cases(most_streams=3))
+    @settings(LAW, max_examples=1000, database=None, phases=[Phase.generate])
+    def law(case: TimedCase) -> None:
+        if results_of(case, 0, disturb=False) != expected_results(case):
+            raise CaughtError
+
+    with pytest.raises(CaughtError):
+        law()

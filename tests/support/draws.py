@@ -157,10 +157,9 @@ def _between_times(draw: st.DrawFn, streams: list[str]) -> str:
     """A condition on the times of two streams, which bounds them on one side or on both."""
     a, b = draw(st.permutations(streams))[:2]
     low, length = draw(st.integers(-6, 6)), draw(st.integers(0, 9))
-    shape = draw(
-        st.sampled_from(["{b} BETWEEN {a} + {low} AND {a} + {high}", "{b} > {a} + {low}", "{a} + {high} >= {b}"])
-    )
-    micros = {"low": f"INTERVAL '{low}' MICROSECONDS", "high": f"INTERVAL '{low + length}' MICROSECONDS"}
+    shape = draw(st.sampled_from(["{b} BETWEEN {a} {low} AND {a} {high}", "{b} > {a} {low}", "{a} {high} >= {b}"]))
+    signs = {name: ("-" if us < 0 else "+", abs(us)) for name, us in {"low": low, "high": low + length}.items()}
+    micros = {name: f"{sign} INTERVAL {us} MICROSECONDS" for name, (sign, us) in signs.items()}
     return shape.format(a=f"{a}.ts", b=f"{b}.ts", **micros)
 
 

@@ -15,7 +15,7 @@ from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import ROUND_LIMIT_BYTES, CleaningOrder, LevelSpec, MergeOrder, Pair, SiteSlice
 from watersmeet.state.groups import GroupSet, groups_at
 from watersmeet.state.manifest import Cleaning, Manifest
-from watersmeet.state.promises import Limits, decidable, decided, droppable, watermark
+from watersmeet.state.promises import Limits, decidable, decided, droppable, unasked, watermark
 from watersmeet.state.sizes import total_bytes
 from watersmeet.storage.base import Storage
 
@@ -87,10 +87,12 @@ class TaskSpecs:
 class Expiry:
     """Until when rows of each input have ended that can go, and the groups that were spilled, whose rows all stay.
 
+    Rows that arrive are decided at once if they have ended: they need not be kept if they are ``unasked`` for.
     What comes to a spilled group has not met what was spilled.
     """
 
     limits: Limits
+    unasked: Limits
     spilled: Mapping[OperatorId, GroupSet]
     ends: Limits
 
@@ -100,13 +102,12 @@ class Expiry:
         over, ends = droppable(manifest), decidable(manifest)
         is_any = bool(over or ends) or any(operator.kind == "aggregate" for operator in manifest.plan.operators)
         closed = {name: GroupSet.union(manifest.generations(name).values()) for name in manifest.operators if is_any}
-        return cls(over, closed, ends)
+        return cls(over, unasked(manifest), closed, ends)
 
     def by_tag(self, topology: Topology) -> dict[int, int]:
         """Which rows that arrive need not be kept, by the tag of the input; those of preserved inputs are decided."""
-        kept = {**self.limits, **self.ends}
         pairs = {tag: (operator.id, source.name) for tag, (operator, source) in topology.inputs.items()}
-        return {tag: kept[pair] for tag, pair in pairs.items() if pair in kept}
+        return {tag: self.unasked[pair] for tag, pair in pairs.items() if pair in self.unasked}
 
     def decisions(self, manifest: Manifest, topology: Topology) -> dict[int, Decision]:
         """Which rows of preserved inputs are decided, by the tag of the input."""

@@ -71,7 +71,12 @@ def _keeps(old: Plan, new: Plan) -> bool:
 
 
 def _reaches(old: Plan, new: Plan) -> bool:
-    """Whether the new query joins no rows with each other that the old one did not wait for."""
+    """Whether the new query joins no rows with each other that the old one did not wait for.
+
+    In an outer join, rows that came with a match would come alone once more.
+    """
+    if old.root.how != "inner":
+        return [each.reach for each in _inputs(old)] == [each.reach for each in _inputs(new)]
     pairs = ((dict(before.reach), dict(after.reach)) for before, after in zip(_inputs(old), _inputs(new), strict=True))
     return all(name in after and after[name] <= later for before, after in pairs for name, later in before.items())
 

@@ -119,15 +119,21 @@ def decided(manifest: Manifest, operator: OperatorId, source: InputName) -> Vect
 
 def droppable(manifest: Manifest) -> Limits:
     """Which rows can go: those that have come to their end, and are decided, if they are of the kind."""
-    found = limits(manifest)
+    found = unasked(manifest)
     for operator in manifest.plan.operators:
         for place in operator.preserved:
             own = operator.inputs[place]
+            _narrow(found, (operator.id, own.name), _decided(manifest, operator, own))
+    return found
+
+
+def unasked(manifest: Manifest) -> Limits:
+    """Which rows have come to their end, and can be the match of no row that is still to be decided."""
+    found = limits(manifest)
+    for operator in manifest.plan.operators:
+        for place in operator.preserved if operator.kind != "aggregate" else ():
+            own, other = operator.inputs[place], operator.inputs[1 - place]
             known = _decided(manifest, operator, own)
-            _narrow(found, (operator.id, own.name), known)
-            if operator.kind == "aggregate":
-                continue
-            other = operator.inputs[1 - place]
             _narrow(found, (operator.id, other.name), _asked_until(manifest, own, other, known))
     return found
 
