@@ -74,6 +74,8 @@ def _microseconds(what: str, value: object) -> int:
         known = unit if unit in _UNITS_US else unit.removesuffix("s")
         if known in ("month", "year", "quarter"):
             raise _bad(what, value, f"a {known} is not always as long, and a row lives to the microsecond")
+        if known == "row":
+            raise _bad(what, value, "it is a length of event time; which rows are the last depends on how they arrive")
         if known not in _UNITS_US:
             raise _bad(what, value, f"{found[2]} is no unit of time")
         total += _scaled(found[1], _UNITS_US[known])
