@@ -121,11 +121,11 @@ def results_of(grouped: Grouped, seed: int, *, disturb: bool, budget: bool, ends
             got.append(query.epoch(tables, chance if disturb else None))
             while disturb and chance.random() < 0.3:
                 got.append(query.clean(chance.choice(["idle", "final", "asked"]), chance))
-        if ends:
-            query.loop.end_input()
         for level in range(len(query.plan.levels)):
             while any(query.manifest.spilled(operator.id) for operator in query.plan.levels[level]):
                 got.append(query.clean("end", chance, level=level))
+        if ends:
+            query.loop.end_input()
         got.append(query.clean("final", chance))
         return got
 

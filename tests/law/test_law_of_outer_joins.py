@@ -51,11 +51,11 @@ def results_of(case: OuterCase, seed: int, *, disturb: bool, budget: bool, ends:
             got += flat(query.epoch(tables, chance if disturb else None))
             while disturb and chance.random() < 0.3:
                 got += flat(query.clean(chance.choice(["idle", "final", "asked"]), chance))
-        if ends:
-            query.loop.end_input()
         for level in range(len(query.plan.levels)):
             while any(query.manifest.spilled(operator.id) for operator in query.plan.levels[level]):
                 got += flat(query.clean("end", chance, level=level))
+        if ends:
+            query.loop.end_input()
         rows = query.clean("final", chance)
         return got + flat(rows)
 

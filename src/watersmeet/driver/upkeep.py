@@ -35,11 +35,11 @@ class Upkeep(Generic[Batch]):
         """All that is missing, bottom-up; then leave as much of the state live for the next run as there is room."""
         if not self.loop.stepper.checkpoint.has_all_batches:  # it was told to stop, and not through us
             return
-        if self.ends_input:
-            self.loop.end_input()
         for operators in self._levels():
             while self.loop.clean("end", operators):
                 pass
+        if self.ends_input:  # what was missing is there, and nothing comes any more
+            self.loop.end_input()
         self.final()
         self.loop.revive()
 

@@ -23,12 +23,11 @@ from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.ids import RunId, SiteId
 from watersmeet.operators.join.probe import RunView, Side
-from watersmeet.operators.kinds import OperatorTask, TaskOptions, aggregate_of, task_of
+from watersmeet.operators.kinds import TaskOptions, aggregate_of, task_of
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.admission import Door
@@ -40,12 +39,13 @@ from watersmeet.site.expiry import Reach, still_needed
 from watersmeet.site.merging import merge
 from watersmeet.site.messages import Kind
 from watersmeet.site.receive import Receiver, Round
+from watersmeet.site.settling import Settling, of_open_groups, view_of
 from watersmeet.site.spec import LevelSpec, SiteSlice
 from watersmeet.site.travel import pointers
 from watersmeet.state.changes import AddRun, MergeRuns
-from watersmeet.state.groups import GroupSet, group_of
-from watersmeet.state.manifest import RunFile, Slice
-from watersmeet.state.rows import SortedRows, merge_rows, no_rows, take_rows
+from watersmeet.state.groups import GroupSet
+from watersmeet.state.manifest import RunFile
+from watersmeet.state.rows import SortedRows, no_rows
 from watersmeet.state.runs import RunName, forget_runs, open_run, run_name, write_run
 
 if TYPE_CHECKING:
@@ -98,15 +98,15 @@ class SiteTask:
 
     def _round(self, arrived: Round) -> Iterator[pa.RecordBatch]:
         self.rounds += 1
-        kept = {tag: self._keep(self._spec.inputs[tag], rows) for tag, rows in arrived.rows.items()}
+        rows_in = {tag: self._reduced(self._spec.inputs[tag], rows) for tag, rows in arrived.rows.items()}
+        kept = {tag: self._keep(self._spec.inputs[tag], rows) for tag, rows in rows_in.items()}
         self._reach("after-runs")
         runs = {tag: run for tag, run in kept.items() if run is not None} | arrived.pointers
         above = [(tag, run) for tag, run in runs.items() if self._is_above(tag)]
         yield from pointers(self._spec.outgoing.schema, above, self._spec.site_keys[self._site])
         yield from self._send_lone(arrived.lone)
         here = {tag: run for tag, run in runs.items() if not self._is_above(tag)}
-        deltas = {tag: rows for tag, rows in arrived.rows.items() if not self._is_above(tag)}
-        deltas = {tag: self._reduced(self._spec.inputs[tag], rows) for tag, rows in deltas.items()}
+        deltas = {tag: rows for tag, rows in rows_in.items() if not self._is_above(tag)}
         deltas |= {tag: open_run(self._spec.storage, run) for tag, run in here.items() if tag not in deltas}
         for operator in () if self._spec.only_stores else self._spec.operators:
             yield from self._produce(operator, deltas)
@@ -158,6 +158,10 @@ class SiteTask:
         return Receiver(self._spec, self._door)
 
     @cached_property
+    def _settling(self) -> Settling:
+        return Settling(self._spec, self._slice)
+
+    @cached_property
     def _door(self) -> Door:
         return Door(self._spec.admissions, self._spec.incoming, keeps_rows=self._spec.rejected_path is not None)
 
@@ -175,8 +179,7 @@ class SiteTask:
 
     def _keep(self, source: InputSpec, rows: SortedRows) -> RunFile | None:
         """Write rows as a run; None where no other row can come that any of them would be joined with."""
-        self._counts.kept(source, rows)
-        stored = self._needed_later(source, self._reduced(source, rows))
+        stored = self._needed_later(source, rows)
         if not len(stored):
             return None
         name = RunName(self._name(), source.operator, source.name, source.bounded)
@@ -185,7 +188,8 @@ class SiteTask:
         return run
 
     def _reduced(self, source: InputSpec, rows: SortedRows) -> SortedRows:
-        """What an aggregate makes of rows; they are what they are for all others."""
+        """What an aggregate makes of rows that arrive; they are what they are for all others."""
+        self._counts.kept(source, rows)
         operator = next((each for each in self._spec.operators if each.id == source.operator), None)
         if operator is None or operator.aggregate is None:
             return rows
@@ -201,21 +205,15 @@ class SiteTask:
     def _produce(self, operator: OperatorSpec, deltas: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
         task = task_of(operator, self._options)
         if operator.aggregate is not None:
-            deltas = {tag: self._of_open_groups(operator, rows) for tag, rows in deltas.items()}
+            spilled = self._slice.spilled.get(operator.id, GroupSet())
+            deltas = {tag: of_open_groups(rows, spilled, self._spec.groups) for tag, rows in deltas.items()}
         reach = Reach.of(operator, deltas) if operator.is_windowed and operator.how != "semi" else None
         sides = [self._side(source, deltas.get(source.tag), reach) for source in operator.inputs]
-        for results in chain(task.produce(sides), self._decided_at_once(operator, task, deltas)):
+        at_once = self._settling.at_once(operator, task, deltas, lambda other: self._side(other, None, None))
+        for results in chain(task.produce(sides), at_once):
             yield from self._give(operator, results)
             self._reach("mid-output")
         self._counts.produced(operator, task.output)
-
-    def _of_open_groups(self, operator: OperatorSpec, rows: SortedRows) -> SortedRows:
-        """The rows of groups of which nothing was spilled: the values of others are not known here."""
-        spilled = self._slice.spilled.get(operator.id, GroupSet())
-        if not spilled:
-            return rows
-        index = np.flatnonzero(~spilled.mask(self._spec.groups)[group_of(rows.hashes, self._spec.groups)])
-        return SortedRows(rows.hashes[index], take_rows(rows.rows, index))
 
     def _give_alone(self, operator: OperatorSpec, lone: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
         """Rows with a null key, which match nothing."""
@@ -226,45 +224,13 @@ class SiteTask:
                 yield from self._give(operator, results)
         self._counts.produced(operator, task.output)
 
-    def _decided_at_once(
-        self, operator: OperatorSpec, task: OperatorTask, deltas: dict[int, SortedRows]
-    ) -> Iterator[Results]:
-        """What rows give that arrive after their end has come."""
-        for number in operator.preserved if operator.aggregate is None else ():
-            source, other = operator.inputs[number], operator.inputs[1 - number]
-            decision, delta = self._spec.decisions.get(source.tag), deltas.get(source.tag)
-            if decision is None or delta is None:
-                continue
-            rows = decision.at_once(source, delta, self._spec.groups)
-            if len(rows):
-                there, new = self._side(other, None, None), deltas.get(other.tag)
-                runs = there.runs if new is None else (*there.runs, RunView(new))
-                yield from task.settle(number, rows, Side(runs, there.delta))
-
     def _settle(self) -> Iterator[pa.RecordBatch]:
         """What stored rows give whose end has come."""
         for operator in () if self._spec.only_stores else self._spec.operators:
-            for number in operator.preserved:
-                yield from self._settle_input(operator, number)
-
-    def _settle_input(self, operator: OperatorSpec, number: int) -> Iterator[pa.RecordBatch]:
-        source, other = operator.inputs[number], operator.inputs[min(1 - number, len(operator.inputs) - 1)]
-        decision, pairs = self._spec.decisions.get(source.tag), self._slice.settled.get(operator.id, ())
-        if decision is None:
-            return
-        task, whole = task_of(operator, self._options), self._slice.whole[operator.id]
-        due = [pair for pair in pairs if pair[0].input == source.name and decision.may_hold(source, pair[0])]
-        pieces = [
-            decision.now(source, piece, self._spec.groups)
-            for run, part in due
-            for piece in open_run(self._spec.storage, run).of_groups(part.groups & whole, self._spec.groups)
-        ]
-        if sum(map(len, pieces)):
-            views = [self._view(run, part) for run, part in pairs if run.input == other.name]
-            there = Side(tuple(views) if other is not source else (), no_rows(other.schema))
-            for results in task.settle(number, merge_rows(pieces), there):
+            task = task_of(operator, self._options)
+            for results in self._settling.stored(operator, task):
                 yield from self._give(operator, results)
-        self._counts.produced(operator, task.output)
+            self._counts.produced(operator, task.output)
 
     def _clean(self) -> Iterator[pa.RecordBatch]:
         order = self._slice.cleaning
@@ -291,13 +257,9 @@ class SiteTask:
         live = (pair for pair in self._slice.live[source.operator] if pair[0].input == source.name)
         if reach is not None:
             live = (pair for pair in live if reach.meets(source, pair[0]))
-        views = [self._view(run, part) for run, part in live]
+        views = [view_of(self._spec, run, part) for run, part in live]
         views += [RunView(open_run(self._spec.storage, run)) for run in self._earlier.get(source.tag, [])]
         return Side(tuple(views), no_rows(source.schema) if delta is None else delta)
-
-    def _view(self, run: RunFile, part: Slice) -> RunView:
-        rows = open_run(self._spec.storage, run, part.groups)
-        return RunView(rows, None if part.groups == run.groups else part.groups.mask(self._spec.groups))
 
     def _name(self) -> RunId:
         return RunId(run_name(self._spec.epoch, self._site, uuid.uuid4().hex[:12]))
