@@ -63,6 +63,11 @@ def test_every_word_of_sparks_for_a_join_gives_the_plan_of_ours(streams):
             assert a.shape.flow.join(a, b, on=["id"], how=word.upper()).select("A.n").plan() == wanted, word
 
 
+@pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("how", KINDS)
 def test_results_are_those_of_sparks_batch_join(streams, batch, how):
     shown = ["A.n", "A.w"] if how in ("semi", "anti") else ["A.n", "A.w", "B.m", "B.w AS other"]
@@ -121,6 +126,7 @@ def test_where_comes_after_the_join(streams, batch, how, condition):
     assert_same(rows, batch["A"].join(batch["B"], on, how).where(condition).selectExpr(*shown))
 
 
+@pytest.mark.slow
 def test_where_before_the_join_is_on_its_side(streams, batch):
     rows = streams["A"].where("n > 2").join(streams["B"].where("m > 2"), "id", "full").select("id", "n", "m")
     assert_same(rows, batch["A"].where("n > 2").join(batch["B"].where("m > 2"), "id", "full").select("id", "n", "m"))

@@ -88,6 +88,8 @@ def frame_of(spark, tables, kind, folder):
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"file://{folder}")
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
 def test_a_window_ends_to_the_microsecond_whatever_the_moment_and_the_clock(spark, tmp_path, zone, kind):
     shifted = [(key, edge, moment + edge) for key, moment in enumerate(MOMENTS) for edge in EDGES]
@@ -180,6 +182,7 @@ def test_a_condition_between_times_is_what_sql_says_to_the_microsecond(spark):
     assert pairs(sink) == [(0, 0), (0, HOUR)]
 
 
+@pytest.mark.slow
 def test_days_of_a_condition_are_by_the_calendar_and_state_waits_for_them(spark):
     noon = micros(2026, 10, 31, 16)  # in New York, where the next noon is 25 hours later
     tables = {
@@ -196,6 +199,7 @@ def test_days_of_a_condition_are_by_the_calendar_and_state_waits_for_them(spark)
     assert pairs(sink) == [(0, 1)]
 
 
+@pytest.mark.slow
 def test_a_row_of_three_streams_lives_while_all_of_them_do(spark):
     tables = {
         "A": [table((1, 0, 0)), table(), table()],
@@ -209,6 +213,7 @@ def test_a_row_of_three_streams_lives_while_all_of_them_do(spark):
     assert pairs(ran(tree)[0]) == [(6, 5), (6, 8)]
 
 
+@pytest.mark.slow
 def test_without_a_window_rows_live_for_ever_and_without_times_always(spark):
     tables = {"A": [table((1, 0, 0)), table((1, 1, HOUR))], "B": [table((1, 5, 50 * HOUR))], "C": [table((1, 7, None))]}
     a, b, c = streams_of(spark, tables, A={}, B={"watermark": "1 minute"}, C={"time": None})
