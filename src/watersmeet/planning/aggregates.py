@@ -20,7 +20,7 @@ from watersmeet.model.errors import UnsupportedError
 from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import AggregateColumn, Column, Input, Key, Operator, Stream
 from watersmeet.model.query import AggregateNode, GroupKey
-from watersmeet.planning.durations import duration_us
+from watersmeet.planning.durations import duration_us, written
 from watersmeet.planning.expressions import Expression, expression_of, parsed
 from watersmeet.planning.names import COMPUTED, Scope, readable
 from watersmeet.planning.pruning import prune
@@ -195,6 +195,18 @@ def time_window(sql: str, scope: Scope) -> TimeWindow | None:
         raise _no_window(sql, f"{column.name} is no timestamp with a zone")
     length = re.sub(r"^'|'$", "", tree.expressions[1].sql(dialect="spark"))
     return TimeWindow(column, duration_us(f"the length of {readable(sql)}", length, may_be_zero=False))
+
+
+def window_shown(sql: str) -> str:
+    """The SQL of a window as its user writes it; other SQL as it is.
+
+    >>> window_shown(TimeWindow(Column("A", "ts"), 60_000_000).sql)
+    "window(`A`.`ts`, '1 minute')"
+    >>> window_shown("`A`.`k` + 1")
+    '`A`.`k` + 1'
+    """
+    found = re.fullmatch(r"NAMED_STRUCT\('start', TIMESTAMP_MICROS\(UNIX_MICROS\((.+?)\) - PMOD\(.*, (\d+)\).*", sql)
+    return f"window({found[1]}, '{written(int(found[2]))}')" if found else sql
 
 
 def _no_window(sql: str, why: str) -> UnsupportedError:
