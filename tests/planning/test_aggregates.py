@@ -113,6 +113,7 @@ def test_a_window_in_sql_begins_at_a_multiple_of_its_length():
     assert window.end == f"{window.start} + 3600000000"
     assert "PMOD" in window.start
     assert window.start in window.sql
+    assert time_window("window(A.ts, '1 hour', '60 minutes', '0 seconds')", Scope((A,))) == window
     assert time_window("A.k + 1", Scope((A,))) is None
 
 
@@ -120,7 +121,8 @@ def test_a_window_in_sql_begins_at_a_multiple_of_its_length():
     ("sql", "why"),
     [
         ("window(A.ts, '10 minutes', '5 minutes')", "slide"),
-        ("window(A.ts)", "slide"),
+        ("window(A.ts, '5 minutes', '5 minutes', '1 minute')", "offset"),
+        ("window(A.ts)", "no length"),
         ("window(A.ts + INTERVAL 1 HOUR, '1 minute')", "no column"),
         ("window(A.k, '1 minute')", "k is no timestamp"),
         ("window(A.t, '1 minute')", "t is no timestamp"),
