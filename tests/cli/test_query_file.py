@@ -91,6 +91,20 @@ MISTAKES = {
     "misspelt window": ('schema = "x INT"', 'widow = "1 hour"', r"has the key 'widow': .*mean 'window'"),
     "unknown kind of join": ('name = "ab"', 'how = "sideways"', r"how is 'sideways': there is no such join.*'anti'"),
     "cross join": ('name = "ab"', 'how = "cross"', r"how is 'cross': rows are found by an equality"),
+    "group_by without an aggregate": (
+        "where = ",
+        'group_by = ["A.x"]\nwhere = ',
+        r"has group_by and no aggregate.*count",
+    ),
+    "having without an aggregate": ("where = ", 'having = "n > 1"\nwhere = ', r"has having and no aggregate"),
+    "aggregate that is no list": ("where = ", 'aggregate = "count(*)"\nwhere = ', r"aggregate: expected array"),
+    "aggregate in a table": ('name = "ab"', 'aggregate = ["count(*)"]', r"write aggregate above the first table"),
+    "misspelt group_by": ("where = ", 'groupby = ["A.x"]\nwhere = ', r"has the key 'groupby': .*mean 'group_by'"),
+    "unknown output mode": (
+        "[sink]",
+        '[sink]\noutput_mode = "complete"',
+        r"output_mode of \[sink\] is 'complete'.*update",
+    ),
     "same name twice": ('name = "ab"', 'name = "C"', r"two things are called C"),
 }
 
@@ -107,6 +121,39 @@ def test_a_stream_in_no_join_is_refused(tmp_path):
         load(written(tmp_path, GOOD + '[streams.D]\nformat = "rate"\n'))
 
 
+ALONE = """
+group_by = ["A.k"]
+aggregate = ["count(*) AS n"]
+having = "n > 1"
+[streams.A]
+format = "json"
+path = "data"
+schema = "k STRING"
+[sink]
+format = "json"
+path = "out"
+output_mode = "append"
+[options]
+checkpointLocation = "checkpoint"
+rejectedPath = "rejected"
+"""
+
+
+def test_a_single_stream_may_be_aggregated(tmp_path):
+    query = load(written(tmp_path, ALONE))
+    assert (query.joins, query.group_by, query.aggregate) == ([], ["A.k"], ["count(*) AS n"])
+    assert (query.having, query.sink.output_mode) == ("n > 1", "append")
+    assert query.options["rejectedPath"] == str(tmp_path / "rejected")
+
+
+def test_a_stream_that_is_neither_joined_nor_aggregated_is_refused(tmp_path):
+    alone = "\n".join(ALONE.splitlines()[4:])
+    with pytest.raises(QueryError, match=r"no \[\[joins\]\].*aggregate"):
+        load(written(tmp_path, alone))
+    with pytest.raises(QueryError, match=r"no \[\[joins\]\]"):
+        load(written(tmp_path, ALONE + '[streams.B]\nformat = "rate"\n'))
+
+
 def test_the_files_of_the_guide_are_queries(tmp_path):
     texts = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
-    assert [len(load(written(tmp_path, text)).joins) for text in texts] == [2, 1]
+    assert [len(load(written(tmp_path, text)).joins) for text in texts] == [2, 1, 0]

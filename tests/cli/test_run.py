@@ -113,6 +113,46 @@ def test_a_file_with_times_and_an_outer_join_tells_of_late_rows_and_warns_in_a_l
     assert read_json_lines(sorted((tmp_path / "out").rglob("*.json"))) == [{"n": 1, "click": 1}]
 
 
+GROUPS = """
+where = "V.n < 9"
+group_by = ["V.n"]
+aggregate = ["count(*) AS views", "max(V.ts) AS latest"]
+having = "views > 1"
+select = ["n", "views"]
+[streams.V]
+format = "json"
+path = "views"
+schema = "n INT, ts TIMESTAMP"
+[sink]
+format = "json"
+path = "out"
+[options]
+checkpointLocation = "checkpoint"
+endOfInput = true
+[trigger]
+available_now = true
+[spark]
+master = "local[2]"
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_file_with_groups_of_a_single_stream_runs(tmp_path):
+    (tmp_path / "query.toml").write_text(GROUPS)
+    (tmp_path / "views").mkdir()
+    rows = "".join(f'{{"n": {n}, "ts": "2026-01-01T10:00:00Z"}}\n' for n in (1, 1, 2, 9, 9))
+    (tmp_path / "views" / "1.json").write_text(rows)
+    done = watersmeet("run", tmp_path / "query.toml")
+    assert done.returncode == 0, done.stderr
+    assert read_json_lines(sorted((tmp_path / "out").rglob("*.json"))) == [{"n": 1, "views": 2}]
+    file = tmp_path / "query.toml"
+    file.write_text(GROUPS.replace('path = "out"', 'path = "out"\noutput_mode = "update"'))
+    wrong = watersmeet("run", file)
+    assert wrong.returncode == 1
+    assert "outputMode is 'update' and the sink json" in wrong.stderr
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_ctrl_c_stops_a_query_that_never_ends_after_a_whole_epoch(examples):

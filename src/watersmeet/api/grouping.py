@@ -21,6 +21,7 @@ from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, Mode
 from watersmeet.planning.dialect import parse, write
 from watersmeet.planning.planner import plan_name
 from watersmeet.planning.tree import streams_of
+from watersmeet.planning.types import ddl
 from watersmeet.planning.views import Output, View, selected
 from watersmeet.runners.spark.projection import Item
 from watersmeet.runners.spark.types import arrow_schema
@@ -44,6 +45,7 @@ _FUNCTIONS = {
     "var_pop": "var_pop",
     "approx_count_distinct": "count_distinct",
 }
+_OF_NUMBERS = {"sum", "avg", "stddev", "stddev_pop", "variance", "var_pop"}
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,11 @@ class GroupedRelation:
 
     def agg(self, *aggregates: Item) -> "Relation":
         """What is told of each group: ``count(*) AS n``, ``sum(B.v)``, avg, min, max, stddev, distinct counts."""
-        texts = [_text(self.shape, "agg", item) for item in items_of("agg", aggregates)]
-        if not texts:
+        if not aggregates:
             raise QueryError(
                 "agg was given nothing", why="it tells something of a group", how='write agg("count(*) AS n")'
             )
+        texts = [_text(self.shape, "agg", item) for item in items_of("agg", aggregates)]
         return _aggregated(self.shape, self.keys, texts, "append")
 
     def count(self) -> "Relation":
@@ -197,6 +199,13 @@ def _aggregate(shape: Shape, call: _Call, field: pa.Field) -> Aggregate:
 
 
 def _check_kind(text: str, function: str, kind: pa.DataType) -> None:
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if function in _OF_NUMBERS and not is_number:
+        raise UnsupportedError(
+            f"a group is told {text}",
+            why=f"{function} is of numbers, and its argument is of type {ddl(kind)}",
+            how=f"cast it, as in {function}(CAST(x AS DOUBLE))",
+        )
     if pa.types.is_nested(kind) or (function == "avg" and pa.types.is_decimal(kind)):
         raise UnsupportedError(
             f"a group is told {text}",

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from watersmeet.api.shape import Shape
 from watersmeet.model.errors import QueryError, UnsupportedError
-from watersmeet.model.query import JoinNode
+from watersmeet.model.query import AggregateNode, JoinNode
 from watersmeet.planning.dialect import is_name
 from watersmeet.planning.kinds import kind_of
 from watersmeet.planning.names import check_names
@@ -98,6 +98,12 @@ def _check_joinable(flow: "Flow", relation: "Relation") -> None:
     if relation.shape.flow is not flow:
         raise QueryError(
             f"{relation} belongs to another flow", why="a query has one flow", how="register all streams in one Flow"
+        )
+    if isinstance(relation.shape.node, AggregateNode):
+        raise UnsupportedError(
+            f"an aggregate of {relation} is joined",
+            why="rows are grouped after all joins of a query",
+            how="join first and group then, or write the groups to a table and join what is read from it",
         )
     if not relation.shape.is_open:
         raise QueryError(

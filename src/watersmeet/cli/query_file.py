@@ -18,6 +18,7 @@ from watersmeet.planning.kinds import kind_of
 Value = str | bool | int | float
 Table = dict[str, Any]
 AnyTable = TypeVar("AnyTable", bound=msgspec.Struct)
+_MODES = ("append", "update")
 
 
 class StreamTable(msgspec.Struct, frozen=True):
@@ -49,6 +50,7 @@ class SinkTable(msgspec.Struct, frozen=True):
     path: str | None = None
     partition_by: list[str] = []
     query_name: str | None = None
+    output_mode: str | None = None
     options: dict[str, Value] = {}
 
 
@@ -78,9 +80,12 @@ class Tables(msgspec.Struct, frozen=True):
     """The file, its tables not yet looked into."""
 
     streams: dict[str, Table]
-    joins: list[Table]
     sink: Table
+    joins: list[Table] = []
     where: str | None = None
+    group_by: list[str] | None = None
+    aggregate: list[str] | None = None
+    having: str | None = None
     select: list[str] | None = None
     options: dict[str, Value] = {}
     trigger: Table | None = None
@@ -94,6 +99,9 @@ class QueryFile(msgspec.Struct, frozen=True):
     joins: list[JoinTable]
     sink: SinkTable
     where: str | None
+    group_by: list[str] | None
+    aggregate: list[str] | None
+    having: str | None
     select: list[str] | None
     options: dict[str, Value]
     trigger: TriggerTable | None
@@ -108,6 +116,9 @@ def load(path: Path) -> QueryFile:
         joins=[_convert(each, JoinTable, f"[[joins]] number {i}") for i, each in enumerate(tables.joins, start=1)],
         sink=_convert(tables.sink, SinkTable, "[sink]"),
         where=tables.where,
+        group_by=tables.group_by,
+        aggregate=tables.aggregate,
+        having=tables.having,
         select=tables.select,
         options=tables.options,
         trigger=None if tables.trigger is None else _convert(tables.trigger, TriggerTable, "[trigger]"),
@@ -115,6 +126,7 @@ def load(path: Path) -> QueryFile:
     )
     for name, stream in query.streams.items():
         _check_times(name, stream)
+    _check_groups(query)
     _check_joins(query)
     return _with_paths_from(path.parent.absolute(), query)
 
@@ -157,7 +169,7 @@ def _readable(problem: str) -> str:
 
 
 def _hint(key: str, known: tuple[str, ...]) -> str:
-    if key in {"where", "select"}:
+    if key in {"where", "group_by", "aggregate", "having", "select"} - set(known):
         return f"write {key} above the first table of the file; below a table's head it belongs to the table"
     return f"correct it ({nearest(key, known)})"
 
@@ -176,10 +188,34 @@ def _check_times(name: str, stream: StreamTable) -> None:
                 )
 
 
+def _check_groups(query: QueryFile) -> None:
+    """Groups are told something of, and come out in a mode there is."""
+    for key, value in {"group_by": query.group_by, "having": query.having}.items():
+        if value is not None and not query.aggregate:
+            raise QueryError(
+                f"the file has {key} and no aggregate",
+                why="nothing is told of the groups",
+                how='write above all tables what is, as in aggregate = ["count(*) AS n"]',
+            )
+    mode = query.sink.output_mode
+    if mode is not None and mode.lower() not in _MODES:
+        raise QueryError(
+            f"output_mode of [sink] is {mode!r}",
+            why="groups come once, when they are final, or whenever they change",
+            how=f"write one of {', '.join(_MODES)}",
+        )
+
+
 def _check_joins(query: QueryFile) -> None:
     """Every join speaks of what stands above it, and nothing is left over."""
+    if not query.joins and query.aggregate and len(query.streams) == 1:
+        return
     if not query.joins:
-        raise QueryError("the file has no [[joins]]", why="there is nothing to compute", how="add one")
+        raise QueryError(
+            "the file has no [[joins]]",
+            why="there is nothing to compute",
+            how="add one, or an aggregate of a single stream",
+        )
     unused = dict.fromkeys(query.streams, "stream")
     for join in query.joins:
         kind_of(join.how)
@@ -232,7 +268,7 @@ def _with_paths_from(folder: Path, query: QueryFile) -> QueryFile:
 
 
 def _placed(folder: Path, options: Mapping[str, Value]) -> dict[str, Value]:
-    paths = {"path", "checkpointlocation"}
+    paths = {"path", "checkpointlocation", "rejectedpath"}
     return {
         name: _place(folder, value) if name.lower() in paths and isinstance(value, str) else value
         for name, value in options.items()

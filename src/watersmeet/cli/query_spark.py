@@ -24,21 +24,27 @@ def writer_of(spark: "SparkSession", file: "QueryFile") -> "StreamWriter":
         writer = writer.option("path", file.sink.path)
     if file.sink.query_name is not None:
         writer = writer.queryName(file.sink.query_name)
+    if file.sink.output_mode is not None:
+        writer = writer.outputMode(file.sink.output_mode)
     if file.trigger is not None:
         writer = writer.trigger(availableNow=file.trigger.available_now, processingTime=file.trigger.processing_time)
     return writer
 
 
 def _result(spark: "SparkSession", file: "QueryFile") -> "Relation":
-    """The last join, filtered and projected."""
+    """The last join, or the only stream: filtered, grouped and projected."""
     from watersmeet.api.flow import Flow
 
     flow = Flow(spark)
     relations = {name: _stream(flow, name, _read(spark, name, each), each) for name, each in file.streams.items()}
+    result = next(iter(relations.values()))
     for join in file.joins:
         result = flow.join(*(relations[name] for name in join.inputs), on=join.on, how=join.how)
         relations[join.name or ""] = result
     result = result.where(file.where) if file.where else result
+    if file.aggregate:
+        result = result.groupBy(*(file.group_by or ())).agg(*file.aggregate)
+        result = result.where(file.having) if file.having else result
     return result.select(*file.select) if file.select else result
 
 

@@ -20,7 +20,7 @@ from watersmeet.model.errors import UnsupportedError
 from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import AggregateColumn, Column, Input, Key, Operator, Stream
 from watersmeet.model.query import AggregateNode, GroupKey
-from watersmeet.planning.durations import duration_us
+from watersmeet.planning.durations import duration_us, written
 from watersmeet.planning.expressions import Expression, expression_of, parsed
 from watersmeet.planning.names import COMPUTED, Scope, readable
 from watersmeet.planning.pruning import prune
@@ -186,15 +186,32 @@ def time_window(sql: str, scope: Scope) -> TimeWindow | None:
     tree = parsed(sql, exp.Condition).unnest()
     if not isinstance(tree, exp.Anonymous) or tree.name.lower() != "window":
         return None
-    if len(tree.expressions) != 2:  # noqa: PLR2004
-        raise _no_window(sql, "it has a slide or an offset")
+    if len(tree.expressions) == 1:
+        raise _no_window(sql, "it has no length")
     column = expression_of(tree.expressions[0], scope).column
     if column is None:
         raise _no_window(sql, "its first argument is no column")
     if scope.types[column] != pa.timestamp("us", "UTC"):
         raise _no_window(sql, f"{column.name} is no timestamp with a zone")
-    length = re.sub(r"^'|'$", "", tree.expressions[1].sql(dialect="spark"))
-    return TimeWindow(column, duration_us(f"the length of {readable(sql)}", length, may_be_zero=False))
+    texts = [re.sub(r"^'|'$", "", each.sql(dialect="spark")) for each in tree.expressions[1:]]
+    length, *others = [
+        duration_us(f"the length of {readable(sql)}", text, may_be_zero=bool(n)) for n, text in enumerate(texts)
+    ]
+    if others not in ([], [length], [length, 0]):  # a Column of Spark's has them all
+        raise _no_window(sql, "it has a slide or an offset")
+    return TimeWindow(column, length)
+
+
+def window_shown(sql: str) -> str:
+    """The SQL of a window as its user writes it; other SQL as it is.
+
+    >>> window_shown(TimeWindow(Column("A", "ts"), 60_000_000).sql)
+    "window(`A`.`ts`, '1 minute')"
+    >>> window_shown("`A`.`k` + 1")
+    '`A`.`k` + 1'
+    """
+    found = re.fullmatch(r"NAMED_STRUCT\('start', TIMESTAMP_MICROS\(UNIX_MICROS\((.+?)\) - PMOD\(.*, (\d+)\).*", sql)
+    return f"window({found[1]}, '{written(int(found[2]))}')" if found else sql
 
 
 def _no_window(sql: str, why: str) -> UnsupportedError:

@@ -13,12 +13,14 @@ import msgspec
 import pyarrow as pa
 
 from watersmeet.model.plan import Column, Input, Operator, Plan, Stream, Test
+from watersmeet.planning.aggregates import window_shown
 from watersmeet.planning.durations import written
 from watersmeet.planning.expressions import NULL_SAFE
 from watersmeet.planning.names import readable
 from watersmeet.planning.types import ddl, with_its_own_zero
 
 _INDENT = "    "
+_ONE_GROUP = "nothing: all rows are one group"
 _SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "null_safe_eq": "<=>"}
 
 
@@ -44,11 +46,16 @@ def explain(plan: Plan, groups: int, sites: int) -> str:
     return "\n".join([head, "", *_operator_lines(plan.root, plan)])
 
 
-def _deeds(operator: Operator) -> Iterator[str]:
-    """What an aggregate tells of its groups, and when."""
+def _deeds(operator: Operator, plan: Plan) -> Iterator[str]:
+    """What an aggregate groups by and tells of its groups, and when; with the expressions that are computed for it."""
     if operator.kind == "aggregate":
+        inputs = (source for each in plan.operators for source in each.inputs)
+        computed = {column.name: window_shown(sql) for source in inputs for column, sql in source.computed}
         yield f"an aggregate in mode {operator.mode}"
-        yield from (f"telling {each.function}({each.argument or '*'}) as {each.name}" for each in operator.aggregates)
+        yield f"by {_names(computed.get(name, name) for _, name in operator.renamed) or _ONE_GROUP}"
+        for each in operator.aggregates:
+            argument = computed.get(each.argument, each.argument) if each.argument else "*"
+            yield f"telling {each.function}({argument}) as {each.name}"
 
 
 def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
@@ -59,9 +66,7 @@ def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
         texts = [readable(with_its_own_zero(source.keys[place].sql)) for source in operator.inputs]
         test = "decided by the hash" if operator.hash_decides else "found by the hash, then compared"
         yield f"{_INDENT}on {_equality(texts, key.type)}, {test})"
-    if operator.kind == "aggregate":
-        yield f"{_INDENT}by {_names(name for name, _ in operator.renamed) or 'nothing: all rows are one group'}"
-    yield from (f"{_INDENT}{text}" for text in _deeds(operator))
+    yield from (f"{_INDENT}{readable(with_its_own_zero(text))}" for text in _deeds(operator, plan))
     yield from (f"{_INDENT}and on {readable(_told(test, operator))}" for test in operator.tests)
     yield from (f"{_INDENT}where {readable(text)}" for text in (*operator.told, *operator.filters))
     yield f"{_INDENT}output {_names(column.name for column in operator.output) or 'no columns, rows only'}"
@@ -141,7 +146,7 @@ def fingerprint(plan: Plan) -> dict[str, object]:
         _Stream(stream.name, _typed(stream.name, kept, plan), list(stream.filters), list(_times(stream)))
         for stream in sorted(plan.streams, key=lambda stream: stream.name)
     ]
-    operators = [_operator(each, is_root=each is plan.root) for each in plan.operators]
+    operators = [_operator(each, plan) for each in plan.operators]
     return cast("dict[str, object]", msgspec.to_builtins(_Fingerprint(streams, operators)))
 
 
@@ -149,7 +154,7 @@ def _typed(stream: str, kept: Sequence[Column], plan: Plan) -> dict[str, str]:
     return {column.field: ddl(plan.types[column]) for column in kept if column.stream == stream}
 
 
-def _operator(operator: Operator, *, is_root: bool) -> _Operator:
+def _operator(operator: Operator, plan: Plan) -> _Operator:
     inputs = [
         _Input(
             name=source.name,
@@ -161,9 +166,8 @@ def _operator(operator: Operator, *, is_root: bool) -> _Operator:
         for source in operator.inputs
     ]
     tests = [_told(test, operator) for test in operator.tests]
-    return _Operator(
-        operator.id, inputs, [] if is_root else list(operator.filters), operator.how, tests, list(_deeds(operator))
-    )
+    filters = [] if operator is plan.root else list(operator.filters)
+    return _Operator(operator.id, inputs, filters, operator.how, tests, list(_deeds(operator, plan)))
 
 
 def _told(test: Test | str, operator: Operator) -> str:
@@ -218,6 +222,7 @@ def _stream_differences(old: _Stream, new: _Stream) -> Iterator[str]:
 def _operator_differences(old: _Operator, new: _Operator) -> Iterator[str]:
     yield from _unlike(f"{old.id} joins", [each.name for each in old.inputs], [each.name for each in new.inputs])
     yield from _unlike(f"the kind of {old.id} is", [old.how], [new.how])
+    yield from _unlike(f"{old.id} is", old.does, new.does)
     yield from _unlike(f"{old.id} is also on", old.tests, new.tests)
     for source, other in zip(old.inputs, new.inputs, strict=True):
         what = f"input {source.name} of {old.id}"
@@ -226,7 +231,6 @@ def _operator_differences(old: _Operator, new: _Operator) -> Iterator[str]:
         yield from _unlike(f"{what} keeps", source.state, other.state)
         yield from _unlike(f"by its conditions, {what} is joined with rows of", source.reach, other.reach)
     yield from _unlike(f"the output of {old.id} is filtered by", old.filters, new.filters)
-    yield from _unlike(f"{old.id} is", old.does, new.does)
 
 
 def _unlike(what: str, old: Iterable[str], new: Iterable[str]) -> Iterator[str]:

@@ -118,8 +118,10 @@ def _spread(lost: int, *, root: bool) -> Function:
 
 
 def _distinct_start(values: pa.Array, groups: Index) -> Parts:
+    """The distinct values of rows; both zeros are one value."""
     known = values.is_valid().to_numpy(zero_copy_only=False)
-    return [_lists(values.filter(pa.array(known)), groups[known], _size(groups))]
+    one_zero = pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
+    return [_lists(one_zero.filter(pa.array(known)), groups[known], _size(groups))]
 
 
 def _distinct_merge(parts: Parts, groups: Index) -> Parts:

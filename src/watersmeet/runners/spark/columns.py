@@ -78,8 +78,8 @@ def _sql(node: Node, *, is_top: bool = False) -> str:
 
 
 def _call(node: Node) -> str:
-    name, given = str(node.functionName()), [_sql(each) for each in _each(node.arguments())]
-    if node.isUserDefinedFunction() or node.isDistinct() or node.isInternal():
+    name, given = str(node.functionName()), [_argument(each) for each in _each(node.arguments())]
+    if node.isUserDefinedFunction() or node.isInternal() or ("*" in given and name != "count"):
         raise ValueError(name)
     if name in _INFIX and len(given) == 2:  # noqa: PLR2004
         return f"({given[0]} {'=' if name == '==' else name.upper()} {given[1]})"
@@ -91,7 +91,12 @@ def _call(node: Node) -> str:
         return f"({given[0]} {_BETWEEN[name]} {given[1]})"
     if name == "in":
         return f"({given[0]} IN ({', '.join(given[1:])}))"
-    return f"{name}({', '.join(given)})"
+    return f"{name}({'DISTINCT ' if node.isDistinct() else ''}{', '.join(given)})"
+
+
+def _argument(node: Node) -> str:
+    is_star = str(node.getClass().getSimpleName()) == "UnresolvedStar" and node.unparsedTarget().isEmpty()
+    return "*" if is_star else _sql(node)
 
 
 def _case(node: Node) -> str:

@@ -1,0 +1,330 @@
+"""Aggregates on Spark: small tables whose groups can be told by hand, and the values of Spark's own batch queries."""
+
+import re
+import warnings
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
+from tests.support.oracle import difference, multiset
+from tests.support.spark_runs import PATIENCE_S, Collected, run
+
+import watersmeet as wm
+from watersmeet.api.checks import check_ends
+
+pytestmark = pytest.mark.spark
+
+SECOND, MINUTE = 1_000_000, 60_000_000
+NAN = float("nan")
+SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
+DATA = [
+    pa.table({"k": ["a", "b", None, "a"], "n": [1, 2, None, -4], "x": [0.5, NAN, 0.0, None]}),
+    pa.table({"k": ["a", None, "c"], "n": [3, 7, None], "x": [-2.0, -0.0, None]}),
+    pa.table({"k": ["b", "a", None], "n": [2, 1, 5], "x": [1.5, 0.5, 2.5]}),
+]
+BY_MINUTE = "window(A.ts, '1 minute')"
+TELLING = {
+    "n": "count(*)",
+    "known": "count(n)",
+    "total": "sum(n)",
+    "fractions": "sum(x)",
+    "mean": "avg(n)",
+    "least": "min(x)",
+    "most": "max(x)",
+    "word": "max(k)",
+    "spread": "round(stddev(n), 9)",
+    "kinds": "count(DISTINCT n)",
+    "about": "approx_count_distinct(x)",
+}
+
+
+def table(*rows):
+    """Rows of a key, a number and a time in microseconds."""
+    columns = zip(*rows, strict=True) if rows else ([], [], [])
+    return pa.table([pa.array(list(column), kind) for column, kind in zip(columns, SCHEMA.types, strict=True)], SCHEMA)
+
+
+def streams_of(spark, tables, **said):
+    flow = wm.Flow(spark)
+    return [flow.stream(name, wm.testing.replay(spark, each), **said) for name, each in tables.items()]
+
+
+def alone(spark, tables=DATA, **said):
+    return streams_of(spark, {"A": tables}, **said)[0]
+
+
+def ran(rows, sink=None, *, mode="append", **options):
+    """What the sink got by epoch, and the metrics of each epoch."""
+    sink = sink or Collected()
+    writer = rows.writeStream.foreachBatch(sink).outputMode(mode).options(sites=2, **options)
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(PATIENCE_S)
+    return sink, [progress["customMetrics"] for progress in query.recentProgress]
+
+
+def by_epoch(sink):
+    """The rows of each epoch that has any, sorted."""
+    rows = {epoch: [tuple(row.values()) for row in each.to_pylist()] for epoch, each in sorted(sink.epochs.items())}
+    return {epoch: sorted(each, key=repr) for epoch, each in rows.items() if each}
+
+
+def moment(us):
+    return datetime.fromtimestamp(us / SECOND, UTC)
+
+
+def every_minute(epochs):
+    """In every epoch three rows, a minute after those of the epoch before."""
+    return [
+        table(*((key, 10 * epoch + place, epoch * MINUTE + SECOND) for place, key in enumerate("aab")))
+        for epoch in range(epochs)
+    ]
+
+
+def minutely(spark, epochs):
+    """For each minute, key and epoch the pairs of rows that are less than a minute apart."""
+    tables = {name: every_minute(epochs) for name in "AB"}
+    a, b = streams_of(spark, tables, time="ts", window="1 minute", watermark="0 seconds")
+    grouped = a.join(b, "k").groupBy("A.k", BY_MINUTE).agg("count(*) AS n", "sum(B.n) AS total")
+    return grouped.select("window.start AS start", "k", "n", "total")
+
+
+def group_of(minute):
+    """What comes for a minute: two rows of a key make four pairs."""
+    start = moment(minute * MINUTE)
+    return [(start, "a", 4, 2 * (20 * minute + 1)), (start, "b", 1, 10 * minute + 2)]
+
+
+def test_a_group_of_a_windowed_join_comes_once_and_when_the_rules_say_so(spark):
+    sink, metrics = ran(minutely(spark, 6))
+    # The rows of a minute are joined until one of two minutes later has come. The step after that tells the group.
+    got = by_epoch(sink)
+    assert {epoch: got[epoch] for epoch in range(3, 6)} == {minute + 3: group_of(minute) for minute in range(3)}
+    assert [rows for epoch, rows in got.items() if epoch > 5] == [group_of(3)]
+    assert min(got) == 3
+    assert not any(epoch["rejected"] for epoch in metrics)
+
+
+@pytest.mark.slow
+def test_state_stays_as_large_as_the_groups_that_are_not_final(spark):
+    sink, metrics = ran(minutely(spark, 30))
+    assert len(by_epoch(sink)) == 28
+    rows = [epoch["stateRows"] for epoch in metrics]
+    assert max(rows[10:]) <= max(rows[:10]), rows
+
+
+def test_update_tells_the_groups_that_changed_and_nothing_else(spark):
+    tables = [
+        table(("a", 1, 0), ("b", 2, 0), (None, 3, 0)),
+        table(("a", 5, 0)),
+        table((None, 4, 0), ("c", None, 0), (None, None, 0)),
+    ]
+    grouped = alone(spark, tables).groupBy("A.k").agg("count(*) AS rows", "sum(A.n) AS total")
+    sink, _ = ran(grouped.where("rows < 3").select("k", "total * 10 AS tenfold"), mode="update")
+    assert by_epoch(sink) == {0: [("a", 10), ("b", 20), (None, 30)], 1: [("a", 60)], 2: [("c", None)]}
+
+
+def batch(spark, *keys):
+    rows = spark.createDataFrame(pa.concat_tables(DATA))
+    return rows.groupBy(*(F.expr(key) for key in keys)).agg(
+        *(F.expr(text).alias(name) for name, text in TELLING.items())
+    )
+
+
+def shown(relation):
+    """The same columns; what is computed of an aggregate is selected after it."""
+    plain = {name: text for name, text in TELLING.items() if name != "spread"}
+    told = relation.agg(*(f"{text} AS {name}" for name, text in plain.items()), "stddev(n) AS spread")
+    keys = [name for name in told.columns if name not in TELLING]
+    return told.select(*keys, *plain, "round(spread, 9) AS spread").select(*keys, *TELLING)
+
+
+def assert_same(rows, frame, **options):
+    got, expected = run(rows, endOfInput=True, sites=2, **options), multiset(frame.toArrow())
+    assert got == expected, difference(got, expected)
+
+
+def test_all_groups_come_at_the_end_of_input_with_the_values_of_sparks_batch_query(spark):
+    rows = shown(alone(spark).groupBy("k"))
+    assert_same(rows.where("n > 1"), batch(spark, "k").where("n > 1"), memoryBudget=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"memoryBudget": 1}])
+@pytest.mark.parametrize("keys", [[], ["k"], ["x"], ["n % 2 AS odd", "k"], ["concat(k, n) AS text"]])
+def test_groups_are_those_of_sparks_batch_query(spark, keys, options):
+    assert_same(shown(alone(spark).groupBy(*keys)), batch(spark, *keys), **options)
+
+
+def test_distinct_rows_come_when_they_first_come(spark):
+    sink, _ = ran(alone(spark).select("k", "abs(n) % 2 AS odd").distinct())
+    assert by_epoch(sink) == {
+        0: [("a", 0), ("a", 1), ("b", 0), (None, None)],
+        1: [("c", None), (None, 1)],
+    }
+
+
+@pytest.mark.slow
+def test_duplicates_are_dropped_by_all_columns_that_are_selected(spark):
+    rows = alone(spark).select("k", "n")
+    wanted = spark.createDataFrame(pa.concat_tables(DATA)).select("k", "n").distinct()
+    assert run(rows.dropDuplicates(["n", "k"]).select("k", "n"), sites=2) == multiset(wanted.toArrow())
+    assert run(rows.drop_duplicates(), sites=2, memoryBudget=1) == multiset(wanted.toArrow())
+
+
+@pytest.mark.slow
+def test_distinct_results_of_a_join(spark):
+    a, b = streams_of(spark, {"A": DATA, "B": DATA})
+    frame = spark.createDataFrame(pa.concat_tables(DATA))
+    wanted = frame.alias("A").join(frame.alias("B"), "k").selectExpr("k", "A.n + B.n AS sum").distinct()
+    assert run(a.join(b, "k").select("k", "A.n + B.n AS sum").distinct(), sites=2) == multiset(wanted.toArrow())
+
+
+class _StopsAt(Collected):
+    """A sink that fails once, in some epoch."""
+
+    def __init__(self, epoch):
+        super().__init__()
+        self.fails_at = epoch
+
+    def __call__(self, rows, epoch):
+        if epoch == self.fails_at:
+            self.fails_at = None
+            raise RuntimeError("the sink is full")
+        super().__call__(rows, epoch)
+
+
+def test_a_restart_in_the_middle_gives_the_same_groups(spark, tmp_path):
+    sink, rows = _StopsAt(3), minutely(spark, 5)
+    writer = rows.writeStream.foreachBatch(sink).options(sites=2, checkpointLocation=str(tmp_path))
+    query = writer.trigger(availableNow=True).start()
+    with pytest.raises(wm.WatersmeetError):
+        query.awaitTermination(PATIENCE_S)
+    ran(rows, sink, checkpointLocation=str(tmp_path), endOfInput=True)
+    got = sorted((row for each in by_epoch(sink).values() for row in each), key=repr)
+    assert got == sorted((row for minute in range(5) for row in group_of(minute)), key=repr)
+
+
+@pytest.mark.slow
+def test_a_restart_with_another_aggregate_is_refused(spark, tmp_path):
+    a = alone(spark, every_minute(3), time="ts", watermark="0 seconds")
+    ran(a.groupBy(BY_MINUTE).count(), checkpointLocation=str(tmp_path))
+    others = [
+        a.groupBy("window(A.ts, '2 minutes')").count(),
+        a.groupBy(BY_MINUTE).agg("sum(n) AS count"),
+        a.groupBy(BY_MINUTE, "k").count(),
+    ]
+    for other in others:
+        with pytest.raises(wm.WatersmeetError, match="aggregate1"):
+            ran(other, checkpointLocation=str(tmp_path))
+    with pytest.raises(wm.WatersmeetError, match="mode update"):
+        ran(a.groupBy(BY_MINUTE).count(), checkpointLocation=str(tmp_path), mode="update")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["append", "update"])
+def test_a_small_budget_changes_no_group(spark, mode):
+    tables = [table(*((f"k{number % 40}", number, 0) for number in range(start, start + 100))) for start in (0, 100)]
+    a, b = streams_of(spark, {"A": tables, "B": tables})
+    grouped = a.join(b, "k").groupBy("k").agg("count(*) AS n", "sum(A.n) AS total")
+    sink, _ = ran(grouped, mode=mode, memoryBudget=1, endOfInput=True)
+    latest = {row[0]: row for each in by_epoch(sink).values() for row in each}
+    assert len(latest) == 40
+    numbers = {f"k{key}": range(key, 200, 40) for key in range(40)}
+    assert all(latest[key] == (key, 25, 5 * sum(each)) for key, each in numbers.items())
+
+
+@pytest.mark.slow
+def test_windows_are_sparks_before_1970_and_in_other_zones(spark):
+    times = [0, -1, -MINUTE, MINUTE - 1, MINUTE, -3_000_000_000_000_000, 7 * MINUTE + 1]
+    rows = table(*(("a", number, time) for number, time in enumerate(times)))
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        for length in ("1 minute", "7 minutes", "1 day"):
+            made = alone(spark, [rows]).groupBy(f"window(ts, '{length}')").count()
+            frame = spark.createDataFrame(rows).groupBy(F.window("ts", length)).count()
+            assert made.columns == frame.columns
+            assert_same(made, frame)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_columns_of_an_aggregate_are_named_and_typed_as_sparks(spark):
+    a = alone(spark)
+    assert a.groupBy("k").count().columns == ["k", "count"]
+    assert a.groupby(F.col("k")).agg(F.sum("n").alias("total"), F.count("*").alias("n")).columns == ["k", "total", "n"]
+    assert a.groupBy("k").agg(F.countDistinct("n").alias("kinds")).columns == ["k", "kinds"]
+    timed = alone(spark, [table()], time="ts", watermark="0 seconds")
+    assert timed.groupBy(F.window("ts", "1 minute")).count().plan() == timed.groupBy(BY_MINUTE).count().plan()
+    assert a.groupBy(["k", "n % 2 AS odd"]).agg("avg(x) AS mean").columns == ["k", "odd", "mean"]
+    assert a.groupBy().count().columns == ["count"]
+    assert a.groupBy("k").agg("sum(n)").columns == ["k", "sum(n)"]
+
+
+def bad(spark):
+    a, b = streams_of(spark, {"A": [table()], "B": [table()]}, time="ts", window="1 minute", watermark="0 seconds")
+    python = F.udf(lambda n: n, LongType())
+    counted = a.groupBy("A.k").count()
+    return {
+        "an unknown function": (lambda: a.groupBy("k").agg("median(n)"), "median", "aggregates are count, sum"),
+        "no function": (lambda: a.groupBy("k").agg("n"), "told n", "aggregates are count"),
+        "arithmetic of functions": (lambda: a.groupBy("k").agg("sum(n) + 1 AS x"), "sum\\(n\\) \\+ 1", "select"),
+        "DISTINCT in sum": (lambda: a.groupBy("k").agg("sum(DISTINCT n)"), "DISTINCT", "only count takes DISTINCT"),
+        "two of one name": (lambda: a.groupBy("k").agg("sum(n) AS k"), "called k", "AS"),
+        "nothing": (lambda: a.groupBy("k").agg(), "nothing", "count"),
+        "a sliding window": (lambda: a.groupBy("window(ts, '2 minutes', '1 minute')").count(), "WINDOW", "slide"),
+        "a window of a number": (
+            lambda: a.groupBy("window(n, '1 minute')").count(),
+            "Spark does not accept",
+            "(?i)timestamp",
+        ),
+        "a window of no length": (lambda: a.groupBy("window(ts, 'soon')").count(), "Spark does not accept", "soon"),
+        "a stream": (lambda: a.join(b, "k").groupBy("A").count(), "grouped by A", "columns"),
+        "an unknown column": (lambda: a.groupBy("kk").count(), "kk", "k"),
+        "an unknown argument": (lambda: a.groupBy("k").agg("sum(nn)"), "nn", "n"),
+        "a sum of texts": (lambda: a.groupBy("n").agg("sum(k)"), "sum", "string.*CAST"),
+        "an average of times": (lambda: a.groupBy("n").agg("avg(ts)"), "avg", "timestamp.*CAST"),
+        "after Python": (lambda: a.select(python("n").alias("m")).groupBy("m"), "only Spark can do", "group first"),
+        "groups of groups": (lambda: counted.groupBy("count"), "grouped already", "group"),
+        "distinct groups": (counted.distinct, "grouped already", "group"),
+        "a joined aggregate": (lambda: counted.join(b, "k"), "aggregate", "join first"),
+        "an outer join": (lambda: a.join(b, "k", "left").groupBy("A.k").count(), "outer|left", "join"),
+        "some columns of more": (lambda: a.dropDuplicates(["k"]), "besides", "select"),
+        "complete mode": (lambda: counted.writeStream.outputMode("complete"), "complete", "update"),
+        "update into files": (
+            lambda: counted.writeStream.outputMode("update").option("checkpointLocation", "c").start("out"),
+            "update.*parquet",
+            "foreachBatch",
+        ),
+    }
+
+
+def test_what_cannot_be_grouped_is_told_at_once(spark):
+    wrong = []
+    for name, (call, what, more) in bad(spark).items():
+        try:
+            call()
+        except wm.WatersmeetError as error:
+            said = [error.what, error.why, error.how]
+            if not all(said) or not re.search(what, error.what) or not re.search(more, str(error)):
+                wrong.append((name, str(error)))
+        except Exception as error:  # noqa: BLE001 -- that is what is looked for
+            wrong.append((name, repr(error)[:300]))
+        else:
+            wrong.append((name, "not refused"))
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_groups_that_never_come_out_are_warned_of(spark):
+    a, b = streams_of(spark, {"A": [table()], "B": [table()]}, time="ts")
+    ended = alone(spark, [table()], time="ts", watermark="1 second")
+    for rows in (a.groupBy("k").count(), a.join(b, "k").groupBy(BY_MINUTE).count(), ended.groupBy("k").count()):
+        with pytest.warns(UserWarning, match="groups never come out.*endOfInput"):
+            check_ends(rows.plan(), {"availableNow": True}, ends_input=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_ends(ended.groupBy(BY_MINUTE).count().plan(), {"processingTime": "1 second"}, ends_input=False)
+        check_ends(a.groupBy("k").count().plan(), {"availableNow": True}, ends_input=True)
+        check_ends(a.select("k").distinct().plan(), {"availableNow": True}, ends_input=False)
+        check_ends(a.groupBy("k").count().shape.plan("update"), {"availableNow": True}, ends_input=False)

@@ -1,0 +1,213 @@
+"""Aggregates in plans: what is computed where, which windows there are, and what tells two aggregates apart."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from tests.planning.queries import DOUBLE, LONG, TEXT, columns, join
+
+from watersmeet.model.errors import WatersmeetError
+from watersmeet.model.plan import Column
+from watersmeet.model.query import Aggregate, AggregateNode, FilterNode, GroupKey, JoinNode, Query, StreamNode
+from watersmeet.planning import difference, explain, fingerprint, plan
+from watersmeet.planning.aggregates import WINDOW_TYPE, aggregate_name, time_window
+from watersmeet.planning.names import Scope
+
+INSTANT, PLAIN = pa.timestamp("us", "UTC"), pa.timestamp("us")
+N = Aggregate("n", "count", LONG)
+
+
+def timed(name, delay=5, kind=INSTANT, **said):
+    fields = pa.schema([("k", LONG), ("v", LONG), ("d", DOUBLE), ("t", TEXT), ("ts", kind)])
+    return StreamNode(name, fields, **{"time": "ts", "window_us": 10, "delay_us": delay, **said})
+
+
+A, B = timed("A"), timed("B")
+AB = join(A, B, on="A.k = B.k")
+WINDOW = GroupKey("window", "window(A.ts, '1 minute')", WINDOW_TYPE)
+
+
+def made(node, *keys, told=(N,), mode="append"):
+    return plan(Query(AggregateNode(node, keys, told, mode)))
+
+
+def total(sql, kind=LONG):
+    return Aggregate("total", "sum", kind, sql, kind)
+
+
+def key(sql, kind=LONG, name="key"):
+    return GroupKey(name, sql, kind)
+
+
+def test_one_stream_feeds_an_aggregate_at_the_lowest_level():
+    planned = made(A, key("A.k", name="k"), told=(N, total("A.v")))
+    (root,) = planned.operators
+    assert (root.id, root.kind, root.level, root.mode) == ("aggregate1", "aggregate", 0, "append")
+    assert [source.name for source in root.inputs] == ["A"]
+    assert root.output == columns("aggregate1.k aggregate1.n aggregate1.total")
+    assert [planned.types[column] for column in root.output] == [LONG, LONG, LONG]
+    assert set(root.inputs[0].state) == set(columns("A.k A.v A.ts")), "times are kept for whoever lets rows in"
+    assert root.final is None
+
+
+def test_an_aggregate_is_above_all_joins():
+    c = timed("C")
+    planned = made(join(AB, c, on="B.v = C.v"), key("A.k", name="k"), told=(total("C.v"),))
+    assert [(each.id, each.level) for each in planned.operators] == [("join1", 0), ("join2", 1), ("aggregate1", 2)]
+    assert planned.root.inputs[0].operator == "join2"
+    assert Column("A", "k") in planned.operator("join2").output
+    assert Column("A", "t") not in planned.operator("join2").output
+
+
+def test_what_reads_one_stream_is_computed_as_its_rows_come():
+    planned = made(AB, key("A.v % 10"), told=(total("B.v * 2"),))
+    inputs = {source.name: [sql for _, sql in source.computed] for source in planned.operator("join1").inputs}
+    assert any("`A`.`v` % 10" in sql and "XXHASH64" not in sql for sql in inputs["A"])
+    assert any("XXHASH64" in sql for sql in inputs["A"])
+    assert inputs["B"] == ["`B`.`v` * 2"]
+    assert planned.root.inputs[0].computed == ()
+
+
+def test_what_reads_several_streams_is_computed_on_the_results_of_joins():
+    planned = made(AB, key("A.v + B.v"), told=(total("A.v * B.v"),))
+    late = [sql for _, sql in planned.root.inputs[0].computed]
+    assert "`A`.`v` + `B`.`v`" in late
+    assert "`A`.`v` * `B`.`v`" in late
+    assert all(not source.computed for source in planned.operator("join1").inputs)
+    assert set(columns("A.v B.v")) <= set(planned.operator("join1").output)
+
+
+def test_a_constant_is_computed_somewhere_and_no_key_means_one_group():
+    planned = made(AB, key("'x'", TEXT))
+    assert planned.root.output[0] == Column("aggregate1", "key")
+    one = made(AB)
+    assert one.root.output == columns("aggregate1.n")
+    assert "by nothing: all rows are one group" in explain(one, 1, 1)
+
+
+def test_both_zeros_are_one_group():
+    planned = made(A, key("A.d", DOUBLE))
+    assert Column("A", "d") not in planned.root.inputs[0].state
+    assert any("`A`.`d`" in sql and "XXHASH64" not in sql for _, sql in planned.root.inputs[0].computed)
+
+
+@pytest.mark.parametrize("node", [A, AB, join(B, A, on="A.k = B.k")])
+def test_a_window_of_the_time_of_a_stream_says_when_a_group_is_final(node):
+    planned = made(node, WINDOW)
+    assert planned.root.final is not None
+    assert planned.root.final.stream == "A"
+    assert planned.types[planned.root.final] == LONG
+    assert planned.types[Column("aggregate1", "window")] == WINDOW_TYPE
+
+
+def test_a_window_of_another_time_does_not():
+    other = StreamNode("A", pa.schema([("ts", INSTANT), ("sent", INSTANT)]), "ts", None, 5)
+    assert made(other, key("window(A.sent, '1 minute')", WINDOW_TYPE)).root.final is None
+    assert made(timed("A", time=None, delay=None, window_us=None), WINDOW).root.final is None
+
+
+def test_a_window_in_sql_begins_at_a_multiple_of_its_length():
+    window = time_window("WINDOW(a.TS, '1 hour')", Scope((A,)))
+    assert window is not None
+    assert (window.column, window.length_us) == (Column("A", "ts"), 3_600_000_000)
+    assert window.end == f"{window.start} + 3600000000"
+    assert "PMOD" in window.start
+    assert window.start in window.sql
+    assert time_window("window(A.ts, '1 hour', '60 minutes', '0 seconds')", Scope((A,))) == window
+    assert time_window("A.k + 1", Scope((A,))) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("window(A.ts, '10 minutes', '5 minutes')", "slide"),
+        ("window(A.ts, '5 minutes', '5 minutes', '1 minute')", "offset"),
+        ("window(A.ts)", "no length"),
+        ("window(A.ts + INTERVAL 1 HOUR, '1 minute')", "no column"),
+        ("window(A.k, '1 minute')", "k is no timestamp"),
+        ("window(A.t, '1 minute')", "t is no timestamp"),
+        ("window(A.ts, '0 seconds')", "length"),
+        ("window(A.ts, '-1 minute')", "length"),
+        ("window(A.ts, '1 month')", "month"),
+        ("window(A.ts, 'soon')", "soon"),
+    ],
+)
+def test_other_windows_are_refused_with_the_reason(sql, why):
+    with pytest.raises(WatersmeetError, match=why) as caught:
+        made(A, key(sql, WINDOW_TYPE, "window"))
+    assert caught.value.what
+    assert caught.value.why
+    assert caught.value.how
+
+
+def test_a_window_of_times_without_a_zone_is_refused():
+    with pytest.raises(WatersmeetError, match="no timestamp with a zone"):
+        made(timed("A", kind=PLAIN), WINDOW)
+
+
+def test_an_aggregate_is_explained_with_what_it_tells():
+    planned = made(FilterNode(AB, "A.v > 3"), key("A.k", name="k"), WINDOW, told=(N, total("B.v * 2")))
+    lines = explain(planned, groups=4, sites=2).splitlines()
+    assert lines[:7] == [
+        "2 operators over 2 streams; 4 partition groups an operator, on 2 sites",
+        "",
+        "aggregate1 groups join1",
+        "    an aggregate in mode append",
+        "    by A.k, window(A.ts, '1 minute')",
+        "    telling count(*) as n",
+        "    telling sum(B.v * 2) as total",
+    ]
+    assert "            where A.v > 3" in [line[4:] for line in lines]
+    assert any("join1 joins A, B" in line for line in lines)
+
+
+def told_apart(one, other):
+    return difference(json.loads(json.dumps(fingerprint(one))), fingerprint(other))
+
+
+def test_the_same_aggregate_in_other_words_is_the_same_query():
+    again = made(AB, key("a.K", name="k"), told=(N, total("b.V")))
+    assert told_apart(made(AB, key("A.k", name="k"), told=(N, total("B.v"))), again) == ""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        made(AB, key("A.k", name="k"), told=(total("B.v"),)),
+        made(AB, key("A.k", name="k"), told=(N, total("B.v")), mode="update"),
+        made(AB, key("A.k", name="k"), told=(N, total("A.v"))),
+        made(AB, key("A.v", name="k"), told=(N, total("B.v"))),
+        made(AB, key("A.k", name="k"), WINDOW, told=(N, total("B.v"))),
+        made(AB, told=(N, total("B.v"))),
+        made(A, key("A.k", name="k"), told=(N, total("A.v"))),
+        plan(Query(AB)),
+        made(AB, key("A.k", name="k"), told=(N, Aggregate("total", "max", LONG, "B.v", LONG))),
+    ],
+)
+def test_another_aggregate_or_mode_is_another_query(other):
+    assert told_apart(made(AB, key("A.k", name="k"), told=(N, total("B.v"))), other)
+
+
+@pytest.mark.parametrize("node", [A, AB])
+def test_another_expression_is_another_query(node):
+    other = key("window(A.ts, '2 minutes')", WINDOW_TYPE, "window")
+    assert "mode append, by window(A.ts, '2 minutes'), telling" in told_apart(made(node, WINDOW), made(node, other))
+    assert told_apart(made(node, key("A.v % 2")), made(node, key("A.v % 3")))
+    assert told_apart(made(node, told=(total("A.v * 2"),)), made(node, told=(total("A.v * 3"),)))
+
+
+def test_another_expression_over_several_streams_is_another_query():
+    assert told_apart(made(AB, told=(total("A.v * B.v"),)), made(AB, told=(total("A.v + B.v"),)))
+    assert told_apart(made(AB, key("A.v * B.v")), made(AB, key("A.v + B.v")))
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full", "semi", "anti"])
+def test_outer_joins_are_not_aggregated(how):
+    node = AggregateNode(JoinNode((A, B), "A.k = B.k", how), (key("A.k", name="k"),), (N,))
+    with pytest.raises(WatersmeetError):
+        plan(Query(node))
+
+
+def test_names_of_aggregates_are_no_names_of_streams():
+    assert aggregate_name(["A"]) == "aggregate1"
+    assert aggregate_name(["Aggregate1", "x"]) == "aggregate2"
