@@ -124,7 +124,7 @@ INNER = Suite(
     title=lambda size: _title("two streams", size),
     pipeline=Pipeline((Step("AB", (("A.k", "B.k"),), (_within("B"),)),), time=_TIME),
     contenders=("watersmeet", "spark", "spark-rocksdb", "duckdb-memory"),
-    full=Size(epochs=12, rows=150_000, heap="8g"),
+    full=Size(epochs=10, rows=120_000, heap="8g"),
     quick=Size(epochs=7, rows=1_000, heap="1g"),
     tables=tables,
     judge=judge_two_way,
@@ -145,6 +145,7 @@ CHAIN = replace(
         (Step("ABC", (("A.k", "B.k"), ("A.k", "C.k")), (_within("B"), _within("C"))),),
         time=_TIME,
     ),
+    full=Size(epochs=10, rows=100_000, heap="8g"),
     tables=lambda size: tables(size, "ABC"),
     judge=judge_chain,
 )
