@@ -245,7 +245,8 @@ def test_windows_are_sparks_before_1970_and_in_other_zones(spark):
             made = alone(spark, [rows]).groupBy(f"window(ts, '{length}')").count()
             frame = spark.createDataFrame(rows).groupBy(F.window("ts", length)).count()
             assert made.columns == frame.columns
-            assert_same(made, frame)
+            shown = ["window.start AS start", "window.end AS end", "count"]
+            assert_same(made.select(*shown), frame.selectExpr(*shown))
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
