@@ -42,7 +42,7 @@ def _sql(each: Aggregate) -> str:
 
 
 @given(grouped_cases(windows=False), OPTIONS, st.booleans())
-@settings(LAW, max_examples=4)
+@settings(LAW, max_examples=2)
 def test_groups_have_the_values_of_a_batch_aggregate(spark: SparkSession, grouped: Grouped, options, shortcut) -> None:
     check(spark, grouped, options, shortcut=shortcut)
 

@@ -29,7 +29,7 @@ def check(spark: SparkSession, case: TimedCase, options: dict[str, object], *, s
 
 
 @given(timed_cases(), OPTIONS, st.booleans())
-@settings(LAW, max_examples=4)
+@settings(LAW, max_examples=2)
 def test_windows_and_watermarks_follow_the_rules(spark: SparkSession, case: TimedCase, options, shortcut) -> None:
     check(spark, case, options, shortcut=shortcut)
 
