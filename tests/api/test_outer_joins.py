@@ -63,11 +63,6 @@ def test_every_word_of_sparks_for_a_join_gives_the_plan_of_ours(streams):
             assert a.shape.flow.join(a, b, on=["id"], how=word.upper()).select("A.n").plan() == wanted, word
 
 
-@pytest.mark.slow
-@pytest.mark.slow
-@pytest.mark.slow
-@pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize("how", KINDS)
 def test_results_are_those_of_sparks_batch_join(streams, batch, how):
     shown = ["A.n", "A.w"] if how in ("semi", "anti") else ["A.n", "A.w", "B.m", "B.w AS other"]
@@ -82,6 +77,7 @@ def test_a_column_both_sides_share_is_the_one_that_is_there(streams, batch, how)
     assert_same(rows, batch["A"].join(batch["B"], "id", how).select("id", "n", "m"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["semi", "anti"])
 def test_a_semi_or_anti_join_shows_the_columns_of_its_left_side_alone(streams, how):
     rows = streams["A"].join(streams["B"], "id", how)
@@ -108,6 +104,7 @@ TESTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("test", "how"), TESTS.values(), ids=TESTS)
 def test_on_decides_what_matches(streams, batch, test, how):
     shown = ["A.n", "A.w"] if how in ("semi", "anti") else ["A.n", "A.w", "B.m", "B.w AS other"]
@@ -116,6 +113,7 @@ def test_on_decides_what_matches(streams, batch, test, how):
     assert_same(rows, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "condition"), [("left", "B.m IS NULL"), ("full", "A.n > 2 OR m < 8"), ("anti", "A.n > 4")]
 )
@@ -132,6 +130,7 @@ def test_where_before_the_join_is_on_its_side(streams, batch):
     assert_same(rows, batch["A"].where("n > 2").join(batch["B"].where("m > 2"), "id", "full").select("id", "n", "m"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", KINDS)
 def test_the_last_step_over_a_join_of_three(streams, batch, how):
     inner = streams["A"].shape.flow.join(streams["A"], streams["B"], streams["C"], on="id")
@@ -252,6 +251,7 @@ def test_rows_that_come_after_the_end_are_rejected(spark, tmp_path, time):
     assert ran(2) == ([], late)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [None, "10 seconds"])
 def test_rows_of_a_join_come_alone_if_the_window_of_one_of_its_streams_ends(spark, window):
     flow = wm.Flow(spark)

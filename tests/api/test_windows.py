@@ -89,7 +89,6 @@ def frame_of(spark, tables, kind, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
 def test_a_window_ends_to_the_microsecond_whatever_the_moment_and_the_clock(spark, tmp_path, zone, kind):
     shifted = [(key, edge, moment + edge) for key, moment in enumerate(MOMENTS) for edge in EDGES]
@@ -158,6 +157,7 @@ def test_state_stays_as_large_as_the_windows(spark):
     assert_flat(metrics)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "condition",
     [

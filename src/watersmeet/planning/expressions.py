@@ -105,10 +105,11 @@ def parse_item(sql: str) -> None:
 
 
 def _refused(sql: str, kind: str, at: exp.Expr) -> UnsupportedError:
+    how = "compute it with Spark on the DataFrame before the join, or on the query's output"
     return UnsupportedError(
         f"'{sql}' has {kind}, {at.sql(dialect=dialect.Verbatim)}",
         why="it is evaluated on each row alone",
-        how="compute it with Spark on the DataFrame before the join, or on the query's output",
+        how="tell it of groups, as in groupBy(...).agg(...)" if kind == "an aggregate" else how,
     )
 
 
