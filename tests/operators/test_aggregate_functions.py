@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.examples import examples
 
+from watersmeet.model.errors import StateLimitError
 from watersmeet.operators.aggregate.functions import FUNCTIONS, by_group, finished
 
 NAN = float("nan")
@@ -160,3 +161,13 @@ def test_one_value_has_a_spread_among_all_and_none_as_a_sample():
 
 def test_groups_keep_their_order():
     assert by_group(pa.array([3, 1, 2, None]), np.array([0, 1, 1, 2]), "sum").to_pylist() == [3, 3, None]
+
+
+def test_a_sum_too_large_for_its_type_is_told_and_not_wrapped():
+    assert one("sum", [2**62, 2**62 - 1], LONG) == 2**63 - 1
+    assert one("avg", [2**53 + 1, 2**53 + 1], LONG, DOUBLE) == 2.0**53
+    with pytest.raises(StateLimitError, match="larger than a BIGINT") as caught:
+        one("sum", [2**62, 2**62], LONG)
+    assert "DECIMAL" in str(caught.value)
+    with pytest.raises(StateLimitError):
+        told_in_parts("sum", [[[-(2**63)], [-1]]], LONG, LONG)

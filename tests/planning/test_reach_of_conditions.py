@@ -30,7 +30,7 @@ def planned(condition: str, streams=(A, B), how="inner") -> Plan:
 )
 def test_a_condition_that_only_bounds_two_times_is_no_filter(condition, bounds):
     root = planned(condition).root
-    assert (root.bounds, root.filters, len(root.told)) == (bounds, (), 1)
+    assert (root.bounds, root.filters, len(root.time_conditions)) == (bounds, (), 1)
     assert root.is_windowed
 
 
@@ -48,7 +48,7 @@ def test_a_condition_that_only_bounds_two_times_is_no_filter(condition, bounds):
 )
 def test_any_other_condition_stays_a_filter(condition):
     root = planned(condition).root
-    assert (len(root.filters), root.told) == (1, ())
+    assert (len(root.filters), root.time_conditions) == (1, ())
 
 
 def test_what_follows_from_two_conditions_bounds_the_third_pair():

@@ -68,15 +68,22 @@ def check_columns(sink: Sink, schema: spark_types.StructType, partition_by: Sequ
         )
 
 
-def check_place(sink: Sink, checkpoint: str) -> None:
-    """Refuse results among the state."""
+def check_place(sink: Sink, checkpoint: str, rejected: str | None = None) -> None:
+    """Refuse results or rejected rows among the state, or among each other."""
     path = sink.path.rstrip("/") if isinstance(sink, FileSink) else None
     own = checkpoint.rstrip("/")
-    if path is not None and (path == own or path.startswith(f"{own}/")):
+    for what, place in (("output path", path), ("rejectedPath", rejected and rejected.rstrip("/"))):
+        if place is not None and (place == own or place.startswith(f"{own}/")):
+            raise OptionError(
+                f"the {what} {place} is inside the checkpoint",
+                why="files that are not the engine's would be taken for a part of it, or deleted",
+                how="choose a path beside checkpointLocation",
+            )
+    if rejected is not None and rejected.rstrip("/") == path:
         raise OptionError(
-            f"the output path {path} is inside the checkpoint",
-            why="files that are not the engine's would be taken for a part of it, or deleted",
-            how="choose a path beside checkpointLocation",
+            f"rejectedPath is {rejected}, where the results go",
+            why="rejected rows have other columns, and nobody could read both",
+            how="choose a folder of their own",
         )
 
 

@@ -212,7 +212,7 @@ class StreamWriter:
         self._relation.projection.refuse_aggregates(empty)
         sink = self._sink(sink_options, empty)
         check_columns(sink, empty.schema, self._partition_by)
-        check_place(sink, location)
+        check_place(sink, location, options.rejected_path)
         files = self._files(sink, plan, row)
         expected = Expectation(
             query_id=str(uuid.uuid4()),

@@ -28,6 +28,7 @@ from watersmeet.driver.topology import Topology
 from watersmeet.model.errors import StorageError, WorkerError
 from watersmeet.model.ids import BatchId, OperatorId
 from watersmeet.site.effects import Effects
+from watersmeet.site.result_files import ResultFormat
 from watersmeet.state.changes import (
     BeginCleaning,
     Change,
@@ -181,11 +182,15 @@ class Stepper(Generic[Batch]):
     def _tidy_up(self) -> None:
         """Delete what is garbage now; what cannot be deleted stays for a later time."""
         results = self.manifest.results
-        if self.is_first and results is not None and results.path:
+        places: dict[str | None, ResultFormat | None] = {self.specs.rejected_path: None}
+        if results is not None:
+            places[results.path] = self.specs.files
+        for path, files in places.items():
             try:
-                tidy(results.path, self.manifest, self.specs.files)
+                if path and self.is_first:
+                    tidy(path, self.manifest, files)
             except StorageError as error:
-                _LOG.warning("leftovers in %s stay for now: %s", results.path, error)
+                _LOG.warning("leftovers in %s stay for now: %s", path, error)
         self.checkpoint.collect()
 
 

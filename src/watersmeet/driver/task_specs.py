@@ -8,7 +8,7 @@ from watersmeet.adapt.policy import Merge
 from watersmeet.driver.topology import Topology
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.operators.spec import OperatorSpec
-from watersmeet.site.admission import Admission
+from watersmeet.site.admission import AdmissionRule
 from watersmeet.site.crash import CrashPlan
 from watersmeet.site.deciding import Decision
 from watersmeet.site.result_files import ResultFormat
@@ -149,12 +149,12 @@ def _site_slice(
     return SiteSlice(live, tuple(orders), spilled=expiry.spilled, settled=settled, whole=whole)
 
 
-def _admissions(manifest: Manifest, topology: Topology) -> dict[int, Admission]:
+def _admissions(manifest: Manifest, topology: Topology) -> dict[int, AdmissionRule]:
     """What is asked of rows: of those with times, and, once the input has ended, of all."""
     tags = {source.name: tag for tag, source in topology.stream_tags().items()}
     asked = [stream for stream in manifest.plan.streams if stream.time is not None or manifest.has_ended]
     return {
-        tags[InputName(each.name)]: Admission(
+        tags[InputName(each.name)]: AdmissionRule(
             each.name, None if each.time is None else each.time.name, watermark(manifest, each.name)
         )
         for each in asked

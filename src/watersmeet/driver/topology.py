@@ -10,7 +10,7 @@ import pyarrow as pa
 from watersmeet.model.plan import Column, Input, Life, Operator, Plan, group_column, operator_of
 from watersmeet.operators.hashing import is_hashable
 from watersmeet.operators.spec import Aggregated, AggregateSpec, InputSpec, LifeSpec, OperatorSpec
-from watersmeet.site.layout import Layout, pack
+from watersmeet.site.layout import ROW, Layout, pack
 from watersmeet.site.travel import NOTHING, SITE_NUMBER, Parcels, Route, Rows, Slots, Travel
 from watersmeet.state.manifest import Manifest
 
@@ -19,7 +19,7 @@ from watersmeet.state.manifest import Manifest
 class Topology:
     """A plan with a tag for every input; exchange *k* feeds level *k*.
 
-    With ``whole_rows``, all columns of streams with event times come to the sites, for rows that are rejected.
+    With ``whole_rows``, streams have one column more, the whole row as JSON, in case it is rejected.
     """
 
     plan: Plan
@@ -61,16 +61,13 @@ class Topology:
         """The layout of the exchange below a level."""
         if level == 0:
             return self._pack(
-                {tag: (*source.state, *self._besides(source)) for tag, source in self.stream_tags().items()}
+                {tag: (*source.state, *self.row_column(source)) for tag, source in self.stream_tags().items()}
             )
         return self._pack({tag: source.state for tag, (_, source) in self.fed_by_level(level - 1).items()})
 
-    def _besides(self, source: Input) -> tuple[Column, ...]:
-        """The columns of a stream that are not kept, but shown if a row is rejected."""
-        if not self.whole_rows or self.plan.stream(source.name).time is None:
-            return ()
-        own = (column for column in self.plan.types if column.stream == source.name)
-        return tuple(column for column in own if column not in source.state and not column.field.startswith("#"))
+    def row_column(self, source: Input) -> tuple[Column, ...]:
+        """The column that has a stream's whole row as JSON, if it is wanted."""
+        return (Column(source.name, ROW),) if self.whole_rows else ()
 
     def outgoing(self, level: int) -> Layout:
         """The layout of what a level produces for the next."""
@@ -131,12 +128,8 @@ class Topology:
         own = [
             column for column in self.plan.types if column.stream == source.name and not column.field.startswith("#")
         ]
-        besides = self._besides(source)
-        return tuple(
-            column
-            for column in own
-            if column in source.state or column in besides or any(column.sql in text for text in texts)
-        )
+        read = (column for column in own if column in source.state or any(column.sql in text for text in texts))
+        return (*read, *self.row_column(source))
 
     @cached_property
     def _columns(self) -> Mapping[str, Column]:
@@ -144,7 +137,8 @@ class Topology:
         return {column.sql: column for column in self.plan.types}
 
     def _pack(self, columns: Mapping[int, tuple[Column, ...]]) -> Layout:
-        return pack(columns, self.plan.types)
+        rows = {column: pa.string() for some in columns.values() for column in some if column.field == ROW}
+        return pack(columns, {**self.plan.types, **rows})
 
     def _operator_spec(self, operator: Operator) -> OperatorSpec:
         inputs = tuple(spec for spec in self.specs.values() if spec.operator == operator.id)
@@ -172,8 +166,8 @@ class Topology:
 
     def _input_spec(self, tag: int, operator: Operator, source: Input) -> InputSpec:
         schema = pa.schema([pa.field(column.name, self.plan.types[column]) for column in source.state])
-        told_by = source.told_by or tuple(key.column for key in source.keys if key.column)
-        keys = tuple(column.name for column in told_by)
+        key_values = source.key_values or tuple(key.column for key in source.keys if key.column)
+        keys = tuple(column.name for column in key_values)
         traces = tuple(name for name in schema.names if operator_of(name))
         bounded = tuple(column.name for column in source.bounded)
         life = _life_spec(source.life)

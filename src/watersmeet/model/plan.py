@@ -134,7 +134,7 @@ class Input(msgspec.Struct, frozen=True):
     Of the ``bounded`` columns every run tells the least and the greatest value. Rows without a ``life`` live always.
     ``computed`` columns are kept with the SQL that makes them. By the condition of the join, a row is joined only with
     rows of another input whose time is at most so many microseconds later than its own: that is its ``reach``. Where
-    keys are hashes of values, these are in the columns that keys are ``told_by``.
+    keys are hashes of values, these values are in the columns ``key_values``.
     """
 
     name: InputName
@@ -145,7 +145,7 @@ class Input(msgspec.Struct, frozen=True):
     life: Life | None = None
     computed: tuple[tuple[Column, str], ...] = ()
     reach: tuple[tuple[InputName, int], ...] = ()
-    told_by: tuple[Column, ...] = ()
+    key_values: tuple[Column, ...] = ()
 
     @property
     def stream(self) -> str | None:
@@ -180,8 +180,8 @@ class Operator(msgspec.Struct, frozen=True):
 
     Where the operator above asks for it, ``life`` are the columns that tell when a result lives. ``how`` two inputs are
     joined, if not so that all results have a row of each, and which ``tests`` a pair of rows then has to pass. What the
-    inputs' ``reach`` says is decided where rows are joined; of the conditions it comes from, ``told`` are those that
-    say no more.
+    inputs' ``reach`` says is decided where rows are joined; of the conditions it comes from, ``time_conditions`` are
+    those that say no more.
 
     An aggregate has ``aggregates``, and in its output keys under other names: ``renamed`` are pairs of these and of the
     columns of its input. It gives its groups by its ``mode``; the ``final`` column tells the time before which rows of
@@ -202,7 +202,7 @@ class Operator(msgspec.Struct, frozen=True):
     renamed: tuple[tuple[str, str], ...] = ()
     final: Column | None = None
     mode: Mode = "append"
-    told: tuple[str, ...] = ()
+    time_conditions: tuple[str, ...] = ()
 
     @property
     def preserved(self) -> tuple[int, ...]:

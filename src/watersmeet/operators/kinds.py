@@ -44,7 +44,7 @@ class OperatorTask(Protocol):
     def settle(self, number: int, rows: SortedRows, other: Side) -> Iterator[Results]:
         """What rows of an input give of which no match can come any more; ``other`` is all there is of the other."""
 
-    def alone(self, number: int, rows: SortedRows) -> Iterator[Results]:
+    def unmatched(self, number: int, rows: SortedRows) -> Iterator[Results]:
         """What rows of an input give that can have no match."""
 
 

@@ -125,14 +125,14 @@ def _below(
     if not joins:
         computed = tuple({**draft.early, **draft.late}.items())
         own = tuple(Key(sql, pa.int64()) for _, sql, _ in keys)
-        return (), Input(InputName(streams[0].name), own, (), computed=computed, told_by=values)
+        return (), Input(InputName(streams[0].name), own, (), computed=computed, key_values=values)
     texts = list(draft.late.values())
     early = [column for column in state if column not in draft.late]
     pruned = prune(joins, scope, texts, early)
     operators = tuple(replace(each, inputs=tuple(_computing(i, draft) for i in each.inputs)) for each in pruned)
     late = tuple(draft.late.items())
     own = tuple(Key(sql if hashed in draft.late else hashed.sql, pa.int64()) for hashed, sql, _ in keys)
-    return operators, Input(InputName(joins[-1].id), own, (), joins[-1].id, computed=late, told_by=values)
+    return operators, Input(InputName(joins[-1].id), own, (), joins[-1].id, computed=late, key_values=values)
 
 
 def _computing(source: Input, draft: _Draft) -> Input:

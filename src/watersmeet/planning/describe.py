@@ -68,7 +68,7 @@ def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
         yield f"{_INDENT}on {_equality(texts, key.type)}, {test})"
     yield from (f"{_INDENT}{readable(with_its_own_zero(text))}" for text in _deeds(operator, plan))
     yield from (f"{_INDENT}and on {readable(_told(test, operator))}" for test in operator.tests)
-    yield from (f"{_INDENT}where {readable(text)}" for text in (*operator.told, *operator.filters))
+    yield from (f"{_INDENT}where {readable(text)}" for text in (*operator.time_conditions, *operator.filters))
     yield f"{_INDENT}output {_names(column.name for column in operator.output) or 'no columns, rows only'}"
     for source in operator.inputs:
         yield from (_INDENT + line for line in _input_lines(source, plan))

@@ -68,7 +68,7 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     keyed = [each for each in operators if each.kind != "aggregate"]
     computed = {key.column: key.type for each in keyed for part in each.inputs for key in part.keys if key.column}
     reach = [*closed(reach_of(grown.filters, times)).items(), *reach_of(grown.branch.tests, times).items()]
-    operators = tuple(_with_told(each, told) for each in operators)
+    operators = tuple(_with_time_conditions(each, told) for each in operators)
     return with_lives(Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items())), _least(reach))
 
 
@@ -117,9 +117,9 @@ def _meet(streams: frozenset[str], branch: Branch) -> bool:
     return streams <= own or any(_meet(streams, each) for each in branch.inputs)
 
 
-def _with_told(operator: Operator, told: Iterable[Conjunct]) -> Operator:
+def _with_time_conditions(operator: Operator, told: Iterable[Conjunct]) -> Operator:
     own = {each.stream for each in operator.inputs}
-    return replace(operator, told=tuple(dict.fromkeys(each.sql for each in told if each.streams <= own)))
+    return replace(operator, time_conditions=tuple(dict.fromkeys(each.sql for each in told if each.streams <= own)))
 
 
 def _least(found: Iterable[tuple[tuple[str, str], int]]) -> Reach:

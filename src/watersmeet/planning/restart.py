@@ -46,7 +46,7 @@ def _reaching(old: Operator, new: Operator) -> Operator:
     inputs = tuple(
         msgspec.structs.replace(before, reach=after.reach) for before, after in zip(old.inputs, new.inputs, strict=True)
     )
-    return msgspec.structs.replace(old, inputs=inputs, told=new.told)
+    return msgspec.structs.replace(old, inputs=inputs, time_conditions=new.time_conditions)
 
 
 def _times(stream: Stream) -> object:

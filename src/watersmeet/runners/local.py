@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from watersmeet.driver.ports import Done, Step
 from watersmeet.model.ids import EpochId
-from watersmeet.model.plan import Column, Input
+from watersmeet.model.plan import Column, Input, quoted
 from watersmeet.operators.hashing import xxhash64
 from watersmeet.runners.local_rows import as_structs, named_rows, no_messages, with_slots
 from watersmeet.site.effects import read_effects
-from watersmeet.site.layout import Layout, slot_name
+from watersmeet.site.layout import ROW, Layout, slot_name
 from watersmeet.site.local_exchange import LocalExchange
 from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, kinds_of, tag_of
 from watersmeet.site.spec import LevelSpec
@@ -156,7 +156,7 @@ class LocalRunner:
         *,
         has_time: bool = False,
     ) -> pa.Table:
-        """Hash, drop what joins nothing or put it aside, route, and put the columns into their slots."""
+        """Hash, drop or mark what joins nothing, route, and put the columns into their slots."""
         keys = [self.evaluate(rows, key.sql) for key in source.keys]
         joins = reduce(pc.and_, (key.is_valid() for key in keys), passes)
         if not has_time:
@@ -164,8 +164,8 @@ class LocalRunner:
             rows, keys = rows.filter(kept), [key.filter(kept) for key in keys]
             joins, passes = joins.filter(kept), passes.filter(kept)
         is_joined = joins.to_numpy(zero_copy_only=False).astype(np.bool_)
-        is_lone = passes.to_numpy(zero_copy_only=False).astype(np.bool_) & step.topology.is_preserved(tag)
-        others = np.where(is_lone, tag_of(Kind.LONE, tag), tag_of(Kind.ASIDE, tag))
+        is_unmatched = passes.to_numpy(zero_copy_only=False).astype(np.bool_) & step.topology.is_preserved(tag)
+        others = np.where(is_unmatched, tag_of(Kind.UNMATCHED, tag), tag_of(Kind.UNJOINED, tag))
         hashes = np.zeros(len(is_joined), dtype=np.uint64)
         hashes[is_joined] = self.hash_keys([key.filter(joins) for key in keys], [key.type for key in source.keys])
         routing = np.array(step.manifest.operators[step.topology.inputs[tag][0].id].routing, dtype=np.int32)
@@ -185,6 +185,8 @@ class LocalRunner:
         for key, values in zip(source.keys, keys, strict=True):
             if key.column == column and column.field.startswith("#") and column not in computed:
                 return values
+        if column.field == ROW:
+            return self.evaluate(rows, f"TO_JSON({quoted(column.stream)})").cast(pa.string())
         return self.evaluate(rows, computed.get(column, column.sql))
 
     def _passes(self, rows: pa.Table, filters: Sequence[str]) -> pa.Array:

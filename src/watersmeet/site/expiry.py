@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Reach:
+class NewRowTimes:
     """What the new rows of a step can be joined with, by their times.
 
     ``spans`` tell for each input from when to when the new rows of the *other* inputs live; None where some have no
@@ -39,7 +39,7 @@ class Reach:
     begins: Mapping[int, Sequence[Span] | None]
 
     @classmethod
-    def of(cls, operator: OperatorSpec, deltas: Mapping[int, SortedRows]) -> "Reach":
+    def of(cls, operator: OperatorSpec, deltas: Mapping[int, SortedRows]) -> "NewRowTimes":
         """What the rows of a step reach."""
         own = {each.tag: _span(each, deltas[each.tag]) for each in operator.inputs if len(deltas.get(each.tag, ()))}
         spans = {}

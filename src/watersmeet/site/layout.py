@@ -16,6 +16,9 @@ import pyarrow as pa
 
 from watersmeet.model.plan import Column
 
+ROW = "#row"
+"""The field of a stream's whole row as JSON, where rejected rows are written."""
+
 
 @dataclass(frozen=True)
 class Layout:

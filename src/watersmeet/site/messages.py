@@ -9,9 +9,9 @@ lower ones. So a row has the plain number, and rows, which are many, need no col
 | pointer | the name of a run that the level below has written for this one, as JSON in ``#body`` |
 | parcel | thousands of rows with their hashes, as Arrow bytes in ``#body`` (`watersmeet.site.travel`) |
 | site | nothing: it tells a task which site it works for |
-| lone | a row that can have no match, as its key is null, but comes out alone |
-| lone pointer | the name of a run of such rows that the level below has written for this one |
-| aside | a row that is joined with nothing: a filter holds it back, or its key is null; what it promises still counts |
+| unmatched | a row that can have no match, as its key is null, but comes out alone |
+| unmatched pointer | the name of a run of such rows that the level below has written for this one |
+| unjoined | a row that joins nothing, by a filter or a null key; its time still counts |
 """
 
 from enum import IntEnum
@@ -33,9 +33,9 @@ class Kind(IntEnum):
     POINTER = 1
     PARCEL = 2
     SITE = 3
-    ASIDE = 4
-    LONE = 5
-    LONE_POINTER = 6
+    UNJOINED = 4
+    UNMATCHED = 5
+    UNMATCHED_POINTER = 6
 
 
 def tag_of(kind: Kind, number: int = 0) -> int:

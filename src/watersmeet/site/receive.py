@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from watersmeet.operators.ranges import Index
 from watersmeet.operators.spec import InputSpec
-from watersmeet.site.admission import Door
+from watersmeet.site.admission import Admission
 from watersmeet.site.layout import slot_name
 from watersmeet.site.messages import BODY, HASH, INPUTS_MAX, TAG, Kind, input_of, kinds_of
 from watersmeet.site.spec import LevelSpec
@@ -25,11 +25,14 @@ from watersmeet.state.stored import from_json
 
 @dataclass(frozen=True)
 class Round:
-    """Rows by input, and for other inputs the run that holds theirs; none has both. ``lone`` rows can have no match."""
+    """Rows by input, and for other inputs the run that holds theirs; none has both.
+
+    ``unmatched`` rows have a null key, so they match nothing.
+    """
 
     rows: dict[int, SortedRows]
     pointers: dict[int, RunFile]
-    lone: dict[int, SortedRows] = field(default_factory=dict)
+    unmatched: dict[int, SortedRows] = field(default_factory=dict)
 
 
 @dataclass
@@ -37,12 +40,12 @@ class Receiver:
     """Collects messages until there is enough for a round."""
 
     spec: LevelSpec
-    door: Door
+    admission: Admission
     _rows: list[pa.RecordBatch] = field(default_factory=list)
     _parcels: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     _bytes: int = 0
     _pointers: dict[int, list[RunFile]] = field(default_factory=dict)
-    _lone: dict[int, list[RunFile]] = field(default_factory=dict)
+    _unmatched: dict[int, list[RunFile]] = field(default_factory=dict)
 
     def take(self, batch: pa.RecordBatch) -> Iterator[Round]:
         """Take a batch up, and give a round if that makes one."""
@@ -52,7 +55,7 @@ class Receiver:
 
     def rest(self) -> Iterator[Round]:
         """What is left when all has arrived."""
-        while self._rows or self._parcels or any(self._pointers.values()) or any(self._lone.values()):
+        while self._rows or self._parcels or any(self._pointers.values()) or any(self._unmatched.values()):
             yield self._round()
 
     def _add(self, batch: pa.RecordBatch) -> None:
@@ -60,11 +63,11 @@ class Receiver:
         if not kinds.any():
             self._add_rows(batch)
             return
-        self._add_rows(batch.filter(pa.array((kinds == Kind.ROW) | (kinds == Kind.ASIDE) | (kinds == Kind.LONE))))
+        self._add_rows(batch.filter(pa.array(np.isin(kinds, (Kind.ROW, Kind.UNJOINED, Kind.UNMATCHED)))))
         bodies = {
             Kind.POINTER: self._add_pointer,
             Kind.PARCEL: self._add_parcel,
-            Kind.LONE_POINTER: self._add_lone_pointer,
+            Kind.UNMATCHED_POINTER: self._add_unmatched_pointer,
         }
         for kind, add in bodies.items():
             some = batch.filter(pa.array(kinds == kind)) if (kinds == kind).any() else None
@@ -80,8 +83,8 @@ class Receiver:
     def _add_pointer(self, tag: int, body: pa.Buffer) -> None:
         self._pointers.setdefault(tag, []).append(from_json(body.to_pybytes(), RunFile))
 
-    def _add_lone_pointer(self, tag: int, body: pa.Buffer) -> None:
-        self._lone.setdefault(tag, []).append(from_json(body.to_pybytes(), RunFile))
+    def _add_unmatched_pointer(self, tag: int, body: pa.Buffer) -> None:
+        self._unmatched.setdefault(tag, []).append(from_json(body.to_pybytes(), RunFile))
 
     def _add_parcel(self, tag: int, body: pa.Buffer) -> None:
         rows = unpack(self.spec.inputs[tag], body)
@@ -92,19 +95,19 @@ class Receiver:
         pointers = {tag: runs.pop(0) for tag, runs in self._pointers.items() if runs}
         by_kind = self._sorted() if self._rows else {}
         rows = by_kind.get(Kind.ROW) or {tag: _sort_parcels(parts) for tag, parts in self._parcels.items()}
-        lone = {tag: open_run(self.spec.storage, runs.pop(0)) for tag, runs in self._lone.items() if runs}
+        unmatched = {tag: open_run(self.spec.storage, runs.pop(0)) for tag, runs in self._unmatched.items() if runs}
         self._rows, self._parcels, self._bytes = [], {}, 0
-        return Round(rows, pointers, by_kind.get(Kind.LONE, {}) | lone)
+        return Round(rows, pointers, by_kind.get(Kind.UNMATCHED, {}) | unmatched)
 
     def _sorted(self) -> dict[Kind, dict[int, SortedRows]]:
         rows = one_batch(pa.Table.from_batches(self._rows))
         tags = rows.column(TAG).to_numpy()
         inputs = tags & (INPUTS_MAX - 1)
         found = {tag: np.flatnonzero(inputs == tag) for tag in np.unique(inputs).tolist()}
-        admitted = {tag: self.door.admitted(tag, rows, mine) for tag, mine in found.items()}
-        sorted_: dict[Kind, dict[int, SortedRows]] = {Kind.ROW: {}, Kind.LONE: {}}
+        accepted = {tag: self.admission.accepted(tag, rows, mine) for tag, mine in found.items()}
+        sorted_: dict[Kind, dict[int, SortedRows]] = {Kind.ROW: {}, Kind.UNMATCHED: {}}
         for kind, found_rows in sorted_.items():
-            chosen = {tag: mine[kinds_of(tags[mine]) == kind] for tag, mine in admitted.items()}
+            chosen = {tag: mine[kinds_of(tags[mine]) == kind] for tag, mine in accepted.items()}
             for tag, mine in chosen.items():
                 if len(mine):
                     found_rows[tag] = _sort(self.spec, self.spec.inputs[tag], rows, mine)

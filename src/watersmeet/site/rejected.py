@@ -3,42 +3,38 @@
 Like results, they are hidden until the version that counts them is committed (`watersmeet.driver.publish`).
 """
 
-import base64
-import json
-from collections.abc import Sequence
-from datetime import date, datetime
+from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from watersmeet.model.ids import EpochId, SiteId
-from watersmeet.site.admission import RejectedRow
 from watersmeet.site.result_files import ResultFormat
-from watersmeet.storage.failures import reported
-from watersmeet.storage.open import open_files
+from watersmeet.site.result_writer import FileWriter
 
 SCHEMA = pa.schema({"stream": pa.string(), "epoch": pa.int64(), "reason": pa.string(), "row": pa.string()})
 
 
-def write_rejected(path: str, rows: Sequence[RejectedRow], query: str, epoch: EpochId, site: SiteId) -> str:
-    """Write the rejected rows of one attempt of a task; gives the name of the file."""
-    name = ResultFormat(path, query=query).attempt_name(epoch, site)
-    columns = {
-        "stream": [each.stream for each in rows],
-        "epoch": [epoch] * len(rows),
-        "reason": [each.reason for each in rows],
-        "row": [json.dumps(each.values, default=_plain) for each in rows],
-    }
-    with reported("write", f"{path}/{name}"):
-        files, root = open_files(path)
-        files.makedirs(root, exist_ok=True)
-        with files.open(f"{root}/{name}", "wb") as file:
-            pq.write_table(pa.table(columns, schema=SCHEMA), file)
-    return name
+@dataclass
+class RejectedRows:
+    """The rejected rows of one attempt of a task; a file comes into being with the first."""
 
+    path: str
+    query: str
+    epoch: EpochId
+    site: SiteId
+    _writer: FileWriter = field(init=False)
 
-def _plain(value: object) -> object:
-    """What JSON has no word for."""
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+    def __post_init__(self) -> None:
+        form = ResultFormat(self.path, SCHEMA, query=self.query)
+        self._writer = FileWriter(form, form.attempt_name(self.epoch, self.site))
+
+    def add(self, stream: str, reason: str, rows: pa.Array) -> None:
+        """Take some rows, as JSON, that were rejected for one reason."""
+        count = len(rows)
+        columns = [pa.repeat(stream, count), pa.repeat(self.epoch, count), pa.repeat(reason, count), rows]
+        arrays = [column.cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        self._writer.write(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+
+    def close(self) -> tuple[str, ...]:
+        """Finish; the names of the files written."""
+        return self._writer.close()

@@ -1,4 +1,4 @@
-"""Writes the results of one attempt of a task to a parquet file. Few queries need what it loads."""
+"""Writes what one attempt of a task gives to a parquet file. Few queries need what it loads."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,20 +13,17 @@ from watersmeet.storage.open import open_files
 ROW_GROUP_BYTES = 64 << 20
 
 
-class ResultWriter:
-    """Takes the results of one attempt; a file comes into being with the first."""
+class FileWriter:
+    """Takes batches of rows; a file comes into being with the first."""
 
-    def __init__(self, form: ResultFormat, epoch: EpochId, site: SiteId) -> None:
-        self._form, self._name = form, form.attempt_name(epoch, site)
+    def __init__(self, form: ResultFormat, name: str) -> None:
+        self._form, self._name = form, name
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
 
-    def write(self, results: Results) -> None:
-        """Take a batch of results."""
-        if self._form.path is None or self._form.schema is None:
-            return
-        batch = self._batch(results)
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take a batch of rows."""
         self._waiting.append(batch)
         self._bytes += batch.nbytes
         if self._bytes >= ROW_GROUP_BYTES:
@@ -42,12 +39,6 @@ class ResultWriter:
             self._file.close()
         return (self._name,)
 
-    def _batch(self, results: Results) -> pa.RecordBatch:
-        if self._form.columns is None:
-            return joined_rows(results.columns(), results.count, self._form.schema)
-        columns = results.columns()
-        return pa.RecordBatch.from_arrays([columns[name] for name in self._form.columns], schema=self._form.schema)
-
     def _flush(self) -> None:
         if not self._waiting:
             return
@@ -59,3 +50,26 @@ class ResultWriter:
                 self._writer = pq.ParquetWriter(self._file, self._form.schema, compression=self._form.codec)
             self._writer.write_table(pa.Table.from_batches(self._waiting))
         self._waiting, self._bytes = [], 0
+
+
+class ResultWriter:
+    """Takes the results of one attempt."""
+
+    def __init__(self, form: ResultFormat, epoch: EpochId, site: SiteId) -> None:
+        self._form = form
+        self._writer = FileWriter(form, form.attempt_name(epoch, site))
+
+    def write(self, results: Results) -> None:
+        """Take a batch of results."""
+        if self._form.path is not None and self._form.schema is not None:
+            self._writer.write(self._batch(results))
+
+    def close(self) -> tuple[str, ...]:
+        """Finish; the names of the files written."""
+        return self._writer.close()
+
+    def _batch(self, results: Results) -> pa.RecordBatch:
+        if self._form.columns is None:
+            return joined_rows(results.columns(), results.count, self._form.schema)
+        columns = results.columns()
+        return pa.RecordBatch.from_arrays([columns[name] for name in self._form.columns], schema=self._form.schema)

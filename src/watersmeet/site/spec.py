@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.operators.spec import InputSpec, OperatorSpec
-from watersmeet.site.admission import Admission
+from watersmeet.site.admission import AdmissionRule
 from watersmeet.site.crash import CrashPlan
 from watersmeet.site.deciding import Decision
 from watersmeet.site.layout import Layout
@@ -100,7 +100,7 @@ class LevelSpec:
     is_limited: bool = False
     round_bytes: int = ROUND_LIMIT_BYTES
     packed: bool = False
-    admissions: Mapping[int, Admission] = field(default_factory=dict)
+    admissions: Mapping[int, AdmissionRule] = field(default_factory=dict)
     limits: Mapping[int, int] = field(default_factory=dict)
     decisions: Mapping[int, Decision] = field(default_factory=dict)
     rejected_path: str | None = None

@@ -30,12 +30,12 @@ from watersmeet.operators.join.probe import RunView, Side
 from watersmeet.operators.kinds import TaskOptions, aggregate_of, task_of
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import InputSpec, OperatorSpec
-from watersmeet.site.admission import Door
+from watersmeet.site.admission import Admission
 from watersmeet.site.cleaning import SiteCleanup
 from watersmeet.site.counts import Counts, packed
 from watersmeet.site.crash import executor_pid, reach
 from watersmeet.site.effects import Effects, write_effects
-from watersmeet.site.expiry import Reach, still_needed
+from watersmeet.site.expiry import NewRowTimes, still_needed
 from watersmeet.site.merging import merge
 from watersmeet.site.messages import Kind
 from watersmeet.site.receive import Receiver, Round
@@ -49,6 +49,7 @@ from watersmeet.state.rows import SortedRows, no_rows
 from watersmeet.state.runs import RunName, forget_runs, open_run, run_name, write_run
 
 if TYPE_CHECKING:
+    from watersmeet.site.rejected import RejectedRows
     from watersmeet.site.result_writer import ResultWriter
 
 
@@ -104,26 +105,26 @@ class SiteTask:
         runs = {tag: run for tag, run in kept.items() if run is not None} | arrived.pointers
         above = [(tag, run) for tag, run in runs.items() if self._is_above(tag)]
         yield from pointers(self._spec.outgoing.schema, above, self._spec.site_keys[self._site])
-        yield from self._send_lone(arrived.lone)
+        yield from self._send_unmatched(arrived.unmatched)
         here = {tag: run for tag, run in runs.items() if not self._is_above(tag)}
         deltas = {tag: rows for tag, rows in rows_in.items() if not self._is_above(tag)}
         deltas |= {tag: open_run(self._spec.storage, run) for tag, run in here.items() if tag not in deltas}
         for operator in () if self._spec.only_stores else self._spec.operators:
             yield from self._produce(operator, deltas)
-            yield from self._give_alone(operator, arrived.lone)
+            yield from self._give_unmatched(operator, arrived.unmatched)
         for tag, run in here.items():
             self._earlier.setdefault(tag, []).append(run)
 
-    def _send_lone(self, lone: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
+    def _send_unmatched(self, unmatched: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
         """Rows that come out alone at a higher level go there as files, which are no part of the state."""
         written = []
-        for tag, rows in lone.items():
+        for tag, rows in unmatched.items():
             if self._is_above(tag):
                 source = self._spec.inputs[tag]
                 name = RunName(self._name(), source.operator, source.name, source.bounded)
                 written.append((tag, write_run(self._spec.storage, name, rows, self._spec.groups)))
         key = self._spec.site_keys[self._site]
-        yield from pointers(self._spec.outgoing.schema, written, key, Kind.LONE_POINTER)
+        yield from pointers(self._spec.outgoing.schema, written, key, Kind.UNMATCHED_POINTER)
 
     def _timed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Count the time it takes to make batches, not the time Spark takes to read them."""
@@ -155,15 +156,24 @@ class SiteTask:
         """The task begins with the first rows, or with their end."""
         self._reach("task-start")
         self._forget_dead_runs()
-        return Receiver(self._spec, self._door)
+        return Receiver(self._spec, self._admission)
 
     @cached_property
     def _settling(self) -> Settling:
         return Settling(self._spec, self._slice)
 
     @cached_property
-    def _door(self) -> Door:
-        return Door(self._spec.admissions, self._spec.incoming, keeps_rows=self._spec.rejected_path is not None)
+    def _admission(self) -> Admission:
+        return Admission(self._spec.admissions, self._spec.incoming, self._rejected)
+
+    @cached_property
+    def _rejected(self) -> "RejectedRows | None":
+        path = self._spec.rejected_path
+        if path is None:
+            return None
+        from watersmeet.site.rejected import RejectedRows  # noqa: PLC0415 -- few queries need what it loads
+
+        return RejectedRows(path, self._spec.query, self._spec.epoch, self._site)
 
     @cached_property
     def _writer(self) -> "ResultWriter | None":
@@ -207,7 +217,7 @@ class SiteTask:
         if operator.aggregate is not None:
             spilled = self._slice.spilled.get(operator.id, GroupSet())
             deltas = {tag: of_open_groups(rows, spilled, self._spec.groups) for tag, rows in deltas.items()}
-        reach = Reach.of(operator, deltas) if operator.is_windowed and operator.how != "semi" else None
+        reach = NewRowTimes.of(operator, deltas) if operator.is_windowed and operator.how != "semi" else None
         sides = [self._side(source, deltas.get(source.tag), reach) for source in operator.inputs]
         at_once = self._settling.at_once(operator, task, deltas, lambda other: self._side(other, None, None))
         for results in chain(task.produce(sides), at_once):
@@ -215,12 +225,12 @@ class SiteTask:
             self._reach("mid-output")
         self._counts.produced(operator, task.output)
 
-    def _give_alone(self, operator: OperatorSpec, lone: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
+    def _give_unmatched(self, operator: OperatorSpec, unmatched: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
         """Rows with a null key, which match nothing."""
         task = task_of(operator, self._options)
         for number in operator.preserved:
-            rows = lone.get(operator.inputs[number].tag)
-            for results in () if rows is None else task.alone(number, rows):
+            rows = unmatched.get(operator.inputs[number].tag)
+            for results in () if rows is None else task.unmatched(number, rows):
                 yield from self._give(operator, results)
         self._counts.produced(operator, task.output)
 
@@ -253,7 +263,7 @@ class SiteTask:
         elif self._writer is not None:
             self._writer.write(results)
 
-    def _side(self, source: InputSpec, delta: SortedRows | None, reach: Reach | None) -> Side:
+    def _side(self, source: InputSpec, delta: SortedRows | None, reach: NewRowTimes | None) -> Side:
         live = (pair for pair in self._slice.live[source.operator] if pair[0].input == source.name)
         if reach is not None:
             live = (pair for pair in live if reach.meets(source, pair[0]))
@@ -281,21 +291,13 @@ class SiteTask:
             inter_bytes=packed(self._counts.inter_bytes),
             cleaned_results=self._cleaned_results,
             cleaned_bytes=self._cleaned_bytes,
-            latest=self._door.latest,
-            rejected=self._door.rejected,
-            rejected_files=self._rejected_files(),
+            latest=self._admission.latest,
+            rejected=self._admission.rejected,
+            rejected_files=() if self._rejected is None else self._rejected.close(),
         )
         self.effects_name = write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
         if self._spec.is_limited:  # Arrow would keep what it has freed for next time, on top of the budget
             pa.default_memory_pool().release_unused()
-
-    def _rejected_files(self) -> tuple[str, ...]:
-        path = self._spec.rejected_path
-        if path is None or not self._door.rows:
-            return ()
-        from watersmeet.site.rejected import write_rejected  # noqa: PLC0415 -- few queries need what it loads
-
-        return (write_rejected(path, self._door.rows, self._spec.query, self._spec.epoch, self._site),)
 
     def _files(self) -> tuple[str, ...]:
         return self._writer.close() if self._spec.files is not None and self._writer is not None else ()

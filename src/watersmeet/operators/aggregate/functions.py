@@ -12,10 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.model.errors import StateLimitError
 from watersmeet.operators.ranges import Index
 
 Floats = npt.NDArray[np.float64]
 Parts = list[pa.Array]
+SUM_MOST = 2.0**63
 
 
 def by_group(values: pa.Array, groups: Index, function: str) -> pa.Array:
@@ -53,12 +55,26 @@ def _plain(start: str, merge: str) -> Function:
 
 
 def _sum_start(values: pa.Array, groups: Index) -> Parts:
-    wide = values.cast(pa.float64()) if pa.types.is_floating(values.type) else values
-    return [by_group(wide, groups, "sum")]
+    wide = values.cast(pa.float64(), safe=False) if pa.types.is_floating(values.type) else values
+    return [_sum(wide, groups)]
+
+
+def _sum(values: pa.Array, groups: Index) -> pa.Array:
+    """The sum of each group. Arrow's sums of whole numbers go over their edge unnoticed: then their size is wrong."""
+    total = by_group(values, groups, "sum")
+    if pa.types.is_integer(values.type):
+        size = by_group(values.cast(pa.float64(), safe=False), groups, "sum")
+        if (pc.max(pc.abs(pc.subtract(size, total.cast(pa.float64(), safe=False)))).as_py() or 0.0) > SUM_MOST / 2:
+            raise StateLimitError(
+                "the sum of a group is larger than a BIGINT can hold",
+                why="sums of whole numbers are kept in 64 bits, as Spark does",
+                how="sum a wider type, as in sum(CAST(x AS DECIMAL(38, 0)))",
+            )
+    return total
 
 
 def _average_start(values: pa.Array, groups: Index) -> Parts:
-    return [by_group(values.cast(pa.float64()), groups, "sum"), by_group(values, groups, "count")]
+    return [by_group(values.cast(pa.float64(), safe=False), groups, "sum"), by_group(values, groups, "count")]
 
 
 def _average_merge(parts: Parts, groups: Index) -> Parts:
@@ -89,7 +105,7 @@ def _moments_start(values: pa.Array, groups: Index) -> Parts:
     """The number of values, their mean, and the sum of the squares of how far they are from it."""
     count, size = np.zeros(_size(groups)), _size(groups)
     known = values.is_valid().to_numpy(zero_copy_only=False)
-    numbers, own = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)[known], groups[known]
+    numbers, own = values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)[known], groups[known]
     count = np.bincount(own, minlength=size).astype(np.float64)
     mean = np.bincount(own, weights=numbers, minlength=size) / np.maximum(count, 1)
     squares = np.bincount(own, weights=(numbers - mean[own]) ** 2, minlength=size)
@@ -144,7 +160,7 @@ def _size(groups: Index) -> int:
 
 FUNCTIONS: dict[str, Function] = {
     "count": _plain("count", "sum"),
-    "sum": Function(("value",), _sum_start, lambda parts, groups: [by_group(parts[0], groups, "sum")], _first),
+    "sum": Function(("value",), _sum_start, lambda parts, groups: [_sum(parts[0], groups)], _first),
     "avg": Function(("sum", "count"), _average_start, _average_merge, _average_finish),
     "min": _extreme("min"),
     "max": _extreme("max"),

@@ -111,7 +111,7 @@ class AggregateTask:
             final = self.combine(rows)
             yield from self._rows(group_of(final.hashes, self.found.groups), self._finished(final.rows))
 
-    def alone(self, number: int, rows: SortedRows) -> Iterator[Results]:
+    def unmatched(self, number: int, rows: SortedRows) -> Iterator[Results]:
         """No key is without a value: null is one."""
         del number, rows
         yield from ()

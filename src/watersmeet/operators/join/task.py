@@ -93,7 +93,7 @@ class JoinTask:
         del number, rows, other
         yield from ()
 
-    def alone(self, number: int, rows: SortedRows) -> Iterator[Results]:
+    def unmatched(self, number: int, rows: SortedRows) -> Iterator[Results]:
         """Rows without a match are no results of an inner join."""
         del number, rows
         yield from ()

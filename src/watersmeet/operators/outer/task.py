@@ -76,9 +76,9 @@ class OuterTask:
             found = _has_match(self.join.completed(gathered), number, gathered)
             matched[gathered[number].rows.column(_PLACE).to_numpy()[found]] = True
         left = np.flatnonzero(~matched)
-        yield from self.alone(number, SortedRows(rows.hashes[left], take_rows(rows.rows, left)))
+        yield from self.unmatched(number, SortedRows(rows.hashes[left], take_rows(rows.rows, left)))
 
-    def alone(self, number: int, rows: SortedRows) -> Iterator[Results]:
+    def unmatched(self, number: int, rows: SortedRows) -> Iterator[Results]:
         """Rows of an input as results, with nulls for the other one."""
         nulls = self.schemas[1 - number] if self._gives_pairs else pa.schema([])
         for start in range(0, len(rows), BATCH_LIMIT_ROWS) if self.how != "semi" else ():

@@ -74,7 +74,7 @@ class FirstDelta:
         tables = {stream_of[tag]: routing[topology.inputs[tag][0].id] for tag in sources}
         layout = topology.incoming(0)
         hashed = by_case(STREAM, {number: rule.hash for number, rule in rules.items()}, rules)
-        aside = by_case(STREAM, {number: rule.aside for number, rule in rules.items()}, rules)
+        kind = by_case(STREAM, {number: rule.kind for number, rule in rules.items()}, rules)
         tag = by_case(STREAM, {number: F.lit(tag) for tag, number in stream_of.items()}, stream_of.values())
         slots = _slots(layout, sources, self.union.layout, STREAM, stream_of)
         all_kept = [rule.keeps_all for rule in rules.values()]
@@ -82,7 +82,7 @@ class FirstDelta:
         self._where = None if all(all_kept) else by_case(STREAM, kept, rules)
         self._columns = [
             site_of(STREAM, tables, self.groups, hashed).alias(SITE),
-            (tag + aside if any(all_kept) else tag).alias(TAG),
+            (tag + kind if any(all_kept) else tag).alias(TAG),
             hashed.alias(HASH),
             *slots,
         ]
@@ -103,7 +103,7 @@ class FirstDelta:
 class _Rule:
     """How the rows of a stream become messages: the SQL of their key, and of their time and filters, if they have any.
 
-    Rows that join nothing are dropped, or put aside at any site if they have a time, or come out alone.
+    Rows that join nothing are dropped, or go to any site if they have a time, or come out without a match.
     """
 
     keys: tuple[str, ...]
@@ -128,13 +128,13 @@ class _Rule:
         return F.when(self.joins, hashed).otherwise(hash_of([self.time])) if self.time else hashed
 
     @property
-    def aside(self) -> SparkColumn:
-        """What its tag has in addition if it joins nothing."""
+    def kind(self) -> SparkColumn:
+        """What its tag has in addition: the kind of its message, if it joins nothing."""
         if not self.keeps_all:
             return F.lit(0)
-        others = F.lit(tag_of(Kind.LONE if self.is_preserved else Kind.ASIDE))
+        others = F.lit(tag_of(Kind.UNMATCHED if self.is_preserved else Kind.UNJOINED))
         if self.is_preserved and self.passes:
-            others = F.when(expression(self.passes), others).otherwise(tag_of(Kind.ASIDE))
+            others = F.when(expression(self.passes), others).otherwise(tag_of(Kind.UNJOINED))
         return F.when(self.joins, 0).otherwise(others)
 
 
@@ -148,13 +148,13 @@ def next_delta(produced: DataFrame, topology: Topology, level: int, routing: Rou
     keys = {tag: tuple(in_slots(key.sql, below) for key in source.keys) for tag, source in sources.items()}
     hashed = by_case(TAG, {tag: hash_of(texts) for tag, texts in keys.items()}, keys)
     site = site_of(TAG, {tag: routing[topology.inputs[tag][0].id] for tag in fed}, groups, hashed)
-    lone = [tag for tag in fed if topology.is_preserved(tag)]
-    passed = by_case(TAG, {tag: _passes(fed[tag][0], () if tag in lone else keys[tag], below) for tag in fed})
+    unmatched = [tag for tag in fed if topology.is_preserved(tag)]
+    passed = by_case(TAG, {tag: _passes(fed[tag][0], () if tag in unmatched else keys[tag], below) for tag in fed})
     is_row = F.col(TAG) < F.lit(INPUTS_MAX)
     tag_now = F.col(TAG)
-    for tag in lone:
-        is_lone = (F.col(TAG) == tag) & ~is_whole(keys[tag])
-        tag_now = F.when(is_lone, tag_of(Kind.LONE, tag)).otherwise(tag_now)
+    for tag in unmatched:
+        is_unmatched = (F.col(TAG) == tag) & ~is_whole(keys[tag])
+        tag_now = F.when(is_unmatched, tag_of(Kind.UNMATCHED, tag)).otherwise(tag_now)
     return produced.where(~is_row | passed).select(
         F.coalesce(F.col(SITE), site).alias(SITE),
         tag_now.alias(TAG),

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from watersmeet.driver.topology import Topology
-from watersmeet.model.plan import Column, Stream
+from watersmeet.model.plan import Column, Stream, quoted
 from watersmeet.runners.spark.split import all_of, expression
 from watersmeet.runners.spark.types import null
-from watersmeet.site.layout import Layout, pack, slot_name
+from watersmeet.site.layout import ROW, Layout, pack, slot_name
 
 STREAM = "#stream"
 
@@ -36,7 +36,8 @@ class UnionLayout:
         columns = topology.stream_columns()
         names = tuple(stream.name for stream in topology.plan.streams if stream.name in columns)
         flags = {name: (passes(name),) if holds_back(topology.plan.stream(name)) else () for name in names}
-        types = {**topology.plan.types, **{column: pa.bool_() for flag in flags.values() for column in flag}}
+        rows = {column: pa.string() for some in columns.values() for column in some if column.field == ROW}
+        types = {**topology.plan.types, **rows, **{column: pa.bool_() for flag in flags.values() for column in flag}}
         return cls(names, pack({n: (*columns[name], *flags[name]) for n, name in enumerate(names)}, types))
 
     def union(self, topology: Topology, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -72,4 +73,7 @@ def holds_back(stream: Stream) -> bool:
 def _value(column: Column, stream: Stream) -> SparkColumn:
     if column == passes(stream.name):
         return F.coalesce(all_of([F.expr(condition) for condition in stream.filters]), F.lit(False))
+    if column.field == ROW:
+        own = (expression(f"{quoted(stream.name)}.{quoted(name)}").alias(name) for name in stream.schema.names)
+        return F.to_json(F.struct(*own), {"ignoreNullFields": "false"})
     return expression(column.sql)
