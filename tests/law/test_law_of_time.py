@@ -46,7 +46,7 @@ def results_of(case: TimedCase, seed: int, *, disturb: bool, budget: bool = Fals
             slice_bytes=chance.choice([1, 500, 10**6]),
         )
         got: Counter[str] = Counter()
-        _, rejected = accepted_rows(case.nodes, case.epochs)
+        _, rejected = accepted_rows(case.nodes, case.epochs, case.promises)
         for tables, told in zip(case.epochs, rejected, strict=True):
             attempt = query.attempt(tables, chance) if budget and chance.random() < 0.2 else None
             if disturb:

@@ -1,12 +1,15 @@
 """What hypothesis draws: queries of nested joins over random streams, and the rows of their epochs."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
+from msgspec import structs
 
+from tests.support.punctuations import Punctuated, punctuations
 from watersmeet.model.query import FilterNode, JoinNode, Node, Query, StreamNode
 from watersmeet.planning.tree import streams_of
 
@@ -24,7 +27,7 @@ class Case:
 
     @property
     def streams(self) -> dict[str, list[pa.Table]]:
-        names = self.epochs[0]
+        names = [name for name in self.epochs[0] if "#" not in name]
         return {name: [epoch[name] for epoch in self.epochs] for name in names}
 
 
@@ -114,7 +117,9 @@ def _skewed(rng: np.random.Generator, name: str) -> pa.Table:
 
 @dataclass(frozen=True)
 class TimedCase(Case):
-    """A case whose streams have event times, windows and watermarks."""
+    """A case whose streams have event times, windows and watermarks, and perhaps punctuations."""
+
+    promises: Mapping[str, Punctuated] = field(default_factory=dict)
 
     @property
     def nodes(self) -> dict[str, StreamNode]:
@@ -219,4 +224,45 @@ def outer_cases(draw: st.DrawFn, most_left: int = 2, most_epochs: int = 5, most_
         for epoch in range(draw(st.integers(1, most_epochs)))
     )
     node = JoinNode((left, last), on, how)
-    return OuterCase(Query(node, needed), (), epochs, how, on, tuple(names[:-1]), inner)
+    return OuterCase(Query(node, needed), (), epochs, how=how, on=on, left=tuple(names[:-1]), inner=inner)
+
+
+@st.composite
+def promised_cases(draw: st.DrawFn, *, outer: bool) -> TimedCase:
+    """A case in which some streams have punctuations, and the keys of some are unique."""
+    case = draw(outer_cases() if outer else timed_cases(most_streams=3))
+    chosen = {name: draw(st.integers(0, 3)) for name in case.nodes}
+    promises = {
+        name: draw(punctuations(node, len(case.epochs))) for name, node in case.nodes.items() if chosen[name] > 1
+    }
+    unique = tuple(name for name, number in chosen.items() if number in (1, 3))
+    nodes = {
+        name: structs.replace(
+            node,
+            punctuated=promises[name].columns if name in promises else None,
+            unique=("k0",) if name in unique else (),
+        )
+        for name, node in case.nodes.items()
+    }
+    seen: dict[str, set[object]] = {name: set() for name in unique}
+    epochs = []
+    for number, epoch in enumerate(case.epochs):
+        tables = {name: _without(table, seen.get(name, set())) for name, table in epoch.items()}
+        for name in unique:
+            seen[name] |= {key for key in tables[name].column("k0").to_pylist() if key is not None}
+        more = {f"{name}#promises": each.table(number, nodes[name].schema) for name, each in promises.items()}
+        epochs.append({**tables, **more})
+    query = structs.replace(case.query, node=_with_nodes(case.query.node, nodes))
+    return replace(case, query=query, epochs=tuple(epochs), promises=promises)
+
+
+def _without(table: pa.Table, seen: set[object]) -> pa.Table:
+    return table.filter(pa.array([key not in seen for key in table.column("k0").to_pylist()], pa.bool_()))
+
+
+def _with_nodes(node: Node, nodes: Mapping[str, StreamNode]) -> Node:
+    if isinstance(node, StreamNode):
+        return nodes[node.name]
+    if isinstance(node, JoinNode):
+        return structs.replace(node, inputs=tuple(_with_nodes(each, nodes) for each in node.inputs))
+    return structs.replace(node, input=_with_nodes(node.input, nodes))

@@ -8,31 +8,36 @@ import pyarrow.compute as pc
 
 from tests.support.draws import OuterCase, TimedCase
 from tests.support.oracle import connection, joined, multiset
+from tests.support.punctuations import Punctuated
 from watersmeet.model.query import StreamNode
+
+FOREVER = 1 << 62
 
 
 def expected_results(case: TimedCase) -> Counter[str]:
     """What a batch join of the accepted rows gives, of those whose lives overlap."""
-    accepted, _ = accepted_rows(case.nodes, case.epochs)
+    accepted, _ = accepted_rows(case.nodes, case.epochs, case.promises)
     return joined(accepted, [*case.conditions, *lives_overlap(case.nodes.values())])
 
 
 def accepted_rows(
-    nodes: Mapping[str, StreamNode], epochs: Sequence[Mapping[str, pa.Table]]
+    nodes: Mapping[str, StreamNode],
+    epochs: Sequence[Mapping[str, pa.Table]],
+    promises: Mapping[str, Punctuated] | None = None,
 ) -> tuple[dict[str, list[pa.Table]], list[Counter[tuple[str, str]]]]:
     """The rows of each stream that keep its promises, and how many of each epoch do not, by stream and reason."""
     accepted: dict[str, list[pa.Table]] = {name: [] for name in nodes}
     rejected: list[Counter[tuple[str, str]]] = []
     latest: dict[str, int] = {}
-    for epoch in epochs:
+    for number, epoch in enumerate(epochs):
         count: Counter[tuple[str, str]] = Counter()
         for name, node in nodes.items():
-            table = epoch[name]
-            if node.time is None:
+            table, own = epoch[name], (promises or {}).get(name)
+            if node.time is None and own is None:
                 accepted[name].append(table)
                 continue
-            times = table.column(node.time).cast(pa.int64()).to_pylist()
-            reasons = [_reason(node, time, latest.get(name)) for time in times]
+            plain = table.set_column(table.schema.get_field_index("ts"), "ts", _micros(table)) if node.time else table
+            reasons = [_reason(node, row, latest.get(name), own, number) for row in plain.to_pylist()]
             count.update((name, reason) for reason in reasons if reason)
             accepted[name].append(table.filter(pa.array([reason is None for reason in reasons], pa.bool_())))
         for name in (name for name, node in nodes.items() if node.time is not None):
@@ -43,11 +48,22 @@ def accepted_rows(
     return accepted, rejected
 
 
-def _reason(node: StreamNode, time: int | None, latest: int | None) -> str | None:
-    if time is None:
-        return "null time"
-    is_late = node.delay_us is not None and latest is not None and time < latest - node.delay_us
-    return "late" if is_late else None
+def _micros(table: pa.Table) -> pa.ChunkedArray:
+    return table.column("ts").cast(pa.int64())
+
+
+def _reason(
+    node: StreamNode, row: Mapping[str, object], latest: int | None, promises: Punctuated | None, epoch: int
+) -> str | None:
+    if promises is not None and promises.has_ended(epoch):
+        return "punctuated"
+    if node.time is not None:
+        time = row["ts"]
+        if time is None:
+            return "null time"
+        if node.delay_us is not None and latest is not None and time < latest - node.delay_us:
+            return "late"
+    return "punctuated" if promises is not None and promises.broken_by(row, epoch) else None
 
 
 def lives_overlap(nodes: Sequence[StreamNode]) -> list[str]:
@@ -60,7 +76,7 @@ def lives_overlap(nodes: Sequence[StreamNode]) -> list[str]:
 
 def expected_outer(case: OuterCase, *, has_ended: bool) -> Counter[str]:
     """What an outer join of all accepted rows gives, but for rows alone of which a match may still come."""
-    accepted, _ = accepted_rows(case.nodes, case.epochs)
+    accepted, _ = accepted_rows(case.nodes, case.epochs, case.promises)
     for name, tables in accepted.items():
         connection().register(name, pa.concat_tables(tables))
     last = next(name for name in case.nodes if name not in case.left)
@@ -109,18 +125,51 @@ def _due(case: OuterCase, latest: Mapping[str, int | None], side: str) -> str:
     own = list(case.left) if side == "L" else [last]
     other = [last] if side == "L" else list(case.left)
     first = case.on.split(".")[0]
-    null_key = f"{first if side == 'L' else last}.k0 IS NULL"
-    marks = []
-    for name in other:
-        node = case.nodes[name]
-        if node.delay_us is None or latest[name] is None:
-            return null_key
-        marks.append(latest[name] - node.delay_us)
-    mark = min(marks)
+    key = f"{first if side == 'L' else last}.k0"
+    always = f"{key} IS NULL OR {_is_promised(case, key, other)}"
+    marks = [_mark(case, name, latest[name]) for name in other]
+    known = [mark for mark in marks if mark is not None]
+    if len(known) < len(marks):
+        return f"({always})"
+    mark = min(known)
+    if mark == FOREVER:
+        return "true"
     timed = [case.nodes[name] for name in own if case.nodes[name].time]
     ends = [f"epoch_us({each.name}.ts) + {each.window_us}" for each in timed if each.window_us is not None]
     conditions = [f"least({', '.join(ends)}) <= {mark}"] if ends and all(case.nodes[n].time for n in other) else []
     if "BETWEEN" in case.on and len(case.left) == 1:
         later = 4 if side == "L" else 2
         conditions.append(f"epoch_us({own[0]}.ts) + {later} < {mark}")
-    return " OR ".join([null_key, *conditions]).join("()")
+    return " OR ".join([always, *conditions]).join("()")
+
+
+def _mark(case: OuterCase, name: str, latest: int | None) -> int | None:
+    """The time before which no row of a stream comes any more."""
+    node, promises = case.nodes[name], case.promises.get(name)
+    late = None if node.delay_us is None or latest is None else latest - node.delay_us
+    if promises is None:
+        return late
+    if promises.has_ended(len(case.epochs)):
+        return FOREVER
+    until = promises.until(len(case.epochs)) if node.time else None
+    return max((time for time in (late, until) if time is not None), default=None)
+
+
+def _is_promised(case: OuterCase, key: str, streams: Sequence[str]) -> str:
+    """Whether all of some streams have promised a key, by punctuations or because it is unique."""
+    accepted, _ = accepted_rows(case.nodes, case.epochs, case.promises)
+    every = {value for tables in accepted.values() for table in tables for value in table.column("k0").to_pylist()}
+    promised = [
+        f"'{value}'" if isinstance(value, str) else str(value)
+        for value in sorted((value for value in every if value is not None), key=str)
+        if all(_promises(case, name, value, accepted[name]) for name in streams)
+    ]
+    return f"{key} IN ({', '.join(promised)})" if promised else "false"
+
+
+def _promises(case: OuterCase, name: str, value: object, accepted: Sequence[pa.Table]) -> bool:
+    own = case.promises.get(name)
+    is_promised = own is not None and own.promises_key(value, len(case.epochs))
+    return is_promised or (
+        bool(case.nodes[name].unique) and any(value in table.column("k0").to_pylist() for table in accepted)
+    )

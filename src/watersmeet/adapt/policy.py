@@ -70,7 +70,10 @@ class View:
 
 @dataclass(frozen=True)
 class Merge:
-    """Runs of an input to be merged into one by a site's task, as far as they hold some groups of a generation."""
+    """Runs of an input to be merged into one by a site's task, as far as they hold some groups of a generation.
+
+    If it ``only_purges``, it is one run, which is written anew if enough of its rows can go.
+    """
 
     site: SiteId
     operator: OperatorId
@@ -79,6 +82,7 @@ class Merge:
     groups: GroupSet
     generation: int = LIVE
     reason: str = ""
+    only_purges: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet.api.joining import On, join_relations
 from watersmeet.api.relation import Relation
 from watersmeet.api.shape import Shape
-from watersmeet.model.errors import DuplicateNameError, NotStreamingError, QueryError
+from watersmeet.driver.topology import promises_name
+from watersmeet.model.errors import DuplicateNameError, NotStreamingError, QueryError, UnknownNameError, nearest
 from watersmeet.model.query import StreamNode
 from watersmeet.planning.durations import duration_us
 from watersmeet.planning.lives import time_column
 from watersmeet.planning.names import Scope
+from watersmeet.planning.promises import named_columns
 from watersmeet.planning.views import stream_view
 from watersmeet.runners.spark.determinism import refuse_changing_columns
+from watersmeet.runners.spark.punctuations import normal_form
 from watersmeet.runners.spark.session import check_session, is_case_sensitive
 from watersmeet.runners.spark.types import arrow_schema
 
@@ -46,12 +50,19 @@ class Flow:
         check_session(spark)
         self.spark = spark
         self._frames: dict[str, DataFrame] = {}
+        self._nodes: dict[str, StreamNode] = {}
+        self._punctuated: dict[str, tuple[str, ...]] = {}
         self._rows: dict[tuple[str, ...], DataFrame] = {}
 
     @property
     def frames(self) -> Mapping[str, DataFrame]:
         """The registered DataFrames by stream name."""
         return self._frames
+
+    @property
+    def punctuated(self) -> Mapping[str, tuple[str, ...]]:
+        """The streams that have punctuations, and the columns that these name."""
+        return self._punctuated
 
     @property
     def case_sensitive(self) -> bool:
@@ -66,6 +77,7 @@ class Flow:
         time: str | None = None,
         window: str | timedelta | None = None,
         watermark: str | timedelta | None = None,
+        unique: str | Sequence[str] | None = None,
     ) -> Relation:
         """Register a streaming DataFrame from any source under a name.
 
@@ -73,6 +85,9 @@ class Flow:
         ever without one, and rows are joined only if all their lives overlap. With a ``watermark``, a row may be that
         much earlier than the latest one of the epochs before; what is later still is rejected, and state that nothing
         can be joined with any more is dropped.
+
+        Once a row has come, from the end of its epoch on none comes that is like it in the ``unique`` column or
+        columns: rows that wait for such a row need not be kept once it is there. It is your word, and not checked.
 
         >>> from datetime import datetime
         >>> import watersmeet as wm
@@ -104,12 +119,65 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
         delay_us = (
             None if watermark is None else duration_us(f"watermark of stream {name}", watermark, may_be_zero=True)
         )
-        stream = StreamNode(name, schema, time, window_us, delay_us)
-        time_column(stream, Scope([stream], case_sensitive=self.case_sensitive))
+        alike = () if unique is None else (unique,) if isinstance(unique, str) else tuple(unique)
+        stream = StreamNode(name, schema, time, window_us, delay_us, unique=alike)
+        scope = Scope([stream], case_sensitive=self.case_sensitive)
+        time_column(stream, scope)
+        named_columns(stream, alike, scope)
         if window is not None and watermark is None:
             warnings.warn(_endless(name), stacklevel=2)
-        self._frames[name] = df
+        self._frames[name], self._nodes[name] = df, stream
         return Relation(Shape(self, stream, stream_view(stream, case_sensitive=self.case_sensitive)))
+
+    def punctuations(self, stream: str, df: DataFrame) -> None:
+        """Tell by a further streaming DataFrame which rows of a stream will not come any more.
+
+        Its columns have the names of the stream's. A plain value is that value, an array any of its values, a struct of
+        ``low`` and ``high`` the range ``[low, high)``, where null is open; a null, or a column that is not there, is
+        anything. From the end of the epoch in which it comes, no row of the stream matches it: what does is rejected,
+        state that waits for such rows is dropped, rows without a match and groups that are final come out. One that
+        names nothing says that the stream has ended.
+
+        >>> import watersmeet as wm
+        >>> flow = wm.Flow(spark)
+        >>> items = wm.testing.replay(spark, [pa.table({"id": [1, 2]}), pa.table({"id": [3]})])
+        >>> bids = wm.testing.replay(spark, [pa.table({"item": [1, 1]}), pa.table({"item": [1, 2]})])
+        >>> sold = wm.testing.replay(spark, [pa.table({"item": [1]}), pa.table({"item": pa.array([], pa.int64())})])
+        >>> i, b = flow.stream("I", items), flow.stream("B", bids)
+        >>> flow.punctuations("B", sold)
+        >>> query = (
+        ...     flow.join(i, b, on="I.id = B.item")
+        ...     .select("I.id")
+        ...     .writeStream.format("memory")
+        ...     .queryName("bids")
+        ...     .trigger(availableNow=True)
+        ...     .start()
+        ... )
+        >>> query.awaitTermination(60)
+        True
+        >>> sorted(row.id for row in spark.table("bids").collect())
+        [1, 1, 2]
+        >>> query.lastProgress["customMetrics"]["rejected"]
+        [{'stream': 'B', 'reason': 'punctuated', 'rows': 1}]
+        """
+        if stream not in self._nodes:
+            raise UnknownNameError(
+                f"there is no stream {stream} that punctuations could be about",
+                why="they tell which rows of a stream will not come any more",
+                how=f"register it first with flow.stream ({nearest(stream, list(self._nodes))})",
+            )
+        if promises_name(stream) in self._frames:
+            raise DuplicateNameError(
+                f"stream {stream} has punctuations already",
+                why="a stream has one DataFrame of them",
+                how="make one of both with union",
+            )
+        self._check_frame(f"punctuations of stream {stream}", df)
+        node = self._nodes[stream]
+        columns = named_columns(node, df.columns, Scope([node], case_sensitive=self.case_sensitive))
+        kinds = {column.field: self._frames[stream].schema[column.field].dataType for column in columns}
+        self._frames[promises_name(stream)] = normal_form(stream, df, kinds)
+        self._punctuated[stream] = tuple(kinds)
 
     def join(self, *relations: Relation | On, on: On | None = None, how: str | None = None) -> Relation:
         """Join two or more relations on equalities of their columns; ``on`` and ``how`` are those of `Relation.join`.
@@ -141,7 +209,10 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
     def add_alias(self, stream: str, alias: str) -> None:
         """Have a stream under a further name."""
         self.check_name(alias, taken=self._frames)
-        self._frames[alias] = self._frames[stream]
+        self._frames[alias], self._nodes[alias] = self._frames[stream], replace(self._nodes[stream], name=alias)
+        if stream in self._punctuated:
+            self._frames[promises_name(alias)] = self._frames[promises_name(stream)]
+            self._punctuated[alias] = self._punctuated[stream]
 
     def check_name(self, name: str, taken: Iterable[str]) -> None:
         """Refuse a name that is none, or is taken."""
@@ -161,19 +232,22 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
 
     def _check(self, name: str, df: DataFrame) -> None:
         self.check_name(name, self._frames)
+        self._check_frame(f"stream {name}", df)
+        refuse_changing_columns(name, df)
+
+    def _check_frame(self, what: str, df: DataFrame) -> None:
         if not isinstance(df, DataFrame):
             raise QueryError(
-                f"stream {name} was given {df!r}",
+                f"{what} was given {df!r}" if what.startswith("stream") else f"{what} were given as {df!r}",
                 why="a stream is made of a streaming DataFrame",
                 how="make one with spark.readStream",
             )
         if not df.isStreaming:
             raise NotStreamingError(
-                f"the DataFrame of stream {name} is not a stream",
+                f"the DataFrame of {what} is not a stream",
                 why="it has all its rows already",
                 how="make it with spark.readStream, or join it with Spark's own join",
             )
-        refuse_changing_columns(name, df)
 
 
 def _endless(name: str) -> str:

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from watersmeet.model.plan import Plan, quoted
 from watersmeet.model.query import AggregateNode, FilterNode, Mode, Node, Query
 from watersmeet.planning import plan
+from watersmeet.planning.promises import with_punctuations
 from watersmeet.planning.tree import streams_of
 from watersmeet.planning.views import Output, View
 from watersmeet.runners.spark.columns import sql_of
@@ -59,7 +60,7 @@ class Shape:
 
     def plan(self, mode: Mode | None = None) -> Plan:
         """The operators that will produce the rows; ``mode`` tells when groups come out."""
-        node = self.node
+        node = with_punctuations(self.node, self.flow.punctuated)
         if isinstance(node, AggregateNode):
             node = msgspec.structs.replace(node, mode=mode) if mode and self.is_aggregate else node
             return plan(Query(node, None, self.flow.case_sensitive), self.flow.type_of)

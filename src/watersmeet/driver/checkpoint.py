@@ -193,7 +193,7 @@ def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
             why="rows are stored by group",
             how=f"set it to {manifest.groups} or leave it out; a new number needs a new checkpointLocation",
         )
-    damaged = missing_runs(storage, manifest.runs.values())
+    damaged = missing_runs(storage, [*manifest.runs.values(), *manifest.promise_runs])
     if damaged:
         raise corrupt(storage.url, damaged[0])
     live = {part.run for state in manifest.operators.values() for part in state.slices if part.tier == "memory"}

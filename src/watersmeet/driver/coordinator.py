@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from watersmeet.adapt.cleaning.policy import CleanPolicy, RevivePolicy
 from watersmeet.adapt.expiring.policy import ExpirePolicy
 from watersmeet.adapt.merging.policy import MergePolicy
+from watersmeet.adapt.merging.purging import Purging
 from watersmeet.adapt.moving.distribution import ResizePolicy
 from watersmeet.adapt.policy import MemoryOptions, Merge, Policy, Suggestion, View
 from watersmeet.adapt.spilling.policy import Choose, SpillPolicy
@@ -36,7 +37,8 @@ class Coordinator:
     def of(cls, options: MemoryOptions, sites: int, round_bytes: int, choose: Choose | None = None) -> "Coordinator":
         """The policies there are, from the inner to the outer."""
         cleaning = CleanPolicy(options)
-        merging = MergePolicy(round_bytes, merges_closed=options.is_limited)
+        purging = Purging(options.budget_bytes)
+        merging = MergePolicy(round_bytes, merges_closed=options.is_limited, purging=purging)
         spilling = SpillPolicy(options, choose)
         policies: list[Policy] = [merging, ExpirePolicy(), spilling, cleaning]
         return cls([*policies, RevivePolicy(options), ResizePolicy(sites)], cleaning)

@@ -127,7 +127,7 @@ def step_metrics(
         live_bytes=live,
         spilled_groups=missing_groups(manifest) if options.is_limited else None,
         cleanup=cleanup,
-        rejected=_rejected(told) if manifest.has_ended or any(each.time for each in manifest.plan.streams) else None,
+        rejected=_rejected(told) if manifest.has_ended or any(s.is_checked for s in manifest.plan.streams) else None,
     )
 
 

@@ -33,6 +33,7 @@ from watersmeet.state.changes import (
     BeginCleaning,
     Change,
     DecideRows,
+    EndStreams,
     FinishAdaptation,
     FinishBatch,
     ReplacePlan,
@@ -208,11 +209,14 @@ def _decided(step: Step[Batch]) -> list[Change]:
     for operator in (each for spec in step.levels if not spec.only_stores for each in spec.operators):
         for source in (operator.inputs[number] for number in operator.preserved):
             decision = step.levels[-1].decisions.get(source.tag)
-            if decision is not None and bool((decision.decided.array < decision.limit).any()):
+            if decision is None:
+                continue
+            promised = decision.promised if decision.has_new_keys else None
+            if promised is not None or bool((decision.decided.array < decision.limit).any()):
                 groups = GroupSet.of(range(manifest.groups)) - manifest.spilled(operator.id)
                 is_cleaned = cleaning is not None and cleaning.operator == operator.id
                 groups = groups | GroupSet.of(cleaning.groups) if cleaning is not None and is_cleaned else groups
-                changes.append(DecideRows(operator.id, source.name, groups, decision.limit))
+                changes.append(DecideRows(operator.id, source.name, groups, decision.limit, promised))
     return changes
 
 
@@ -228,6 +232,12 @@ def _changes_of(step: Step[Batch], done: Done) -> list[Change]:
     latest = _latest(step.manifest, done.effects)
     if latest:
         changes.append(SeeTimes(latest))
+    ended = tuple(sorted({name for each in done.effects for name in each.ended}))
+    until: dict[str, int] = {}
+    for name, moment in (pair for each in done.effects for pair in each.promised_until.items()):
+        until[name] = max(moment, until.get(name, moment))
+    if ended or until:
+        changes.append(EndStreams(ended, until))
     changes += _decided(step)
     names = tuple((hidden, hidden.removeprefix(".")) for each in done.effects for hidden in each.rejected_files)
     if names:

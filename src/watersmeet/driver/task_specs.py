@@ -5,17 +5,30 @@ from dataclasses import dataclass, replace
 
 from watersmeet.adapt.cleaning.choice import deal
 from watersmeet.adapt.policy import Merge
+from watersmeet.driver.promises import KeyPromises
 from watersmeet.driver.topology import Topology
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
+from watersmeet.model.plan import Stream
+from watersmeet.operators.promises.stores import stores_of
 from watersmeet.operators.spec import OperatorSpec
-from watersmeet.site.admission import AdmissionRule
+from watersmeet.site.admission import LATE, PUNCTUATED, AdmissionRule
 from watersmeet.site.crash import CrashPlan
 from watersmeet.site.deciding import Decision
+from watersmeet.site.promise_spec import PurgeRule
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import ROUND_LIMIT_BYTES, CleaningOrder, LevelSpec, MergeOrder, Pair, SiteSlice
 from watersmeet.state.groups import GroupSet, groups_at
-from watersmeet.state.manifest import Cleaning, Manifest
-from watersmeet.state.promises import Limits, decidable, decided, droppable, unasked, watermark
+from watersmeet.state.manifest import UNDECIDED, Cleaning, Manifest
+from watersmeet.state.promises import (
+    Limits,
+    decidable,
+    decided,
+    droppable,
+    lateness_limit,
+    newest_promise,
+    promising_input,
+    unasked,
+)
 from watersmeet.state.sizes import total_bytes
 from watersmeet.storage.base import Storage
 
@@ -35,7 +48,7 @@ class TaskSpecs:
 
     def levels(self, manifest: Manifest, topology: Topology, merges: Sequence[Merge]) -> list[LevelSpec]:
         """The levels of the step that reads this manifest: of an epoch, or of the cleanup that it has begun."""
-        expiry = Expiry.of(manifest)
+        expiry = Expiry.of(manifest, topology)
         levels = [self._level(level, manifest, topology, merges, expiry) for level in range(topology.depth)]
         return levels if manifest.cleaning is None else self._cleaning(levels, manifest, manifest.cleaning)
 
@@ -80,6 +93,10 @@ class TaskSpecs:
             decisions=expiry.decisions(manifest, topology),
             rejected_path=self.rejected_path if level == 0 else None,
             query=manifest.query_id,
+            stores=expiry.keys.stores,
+            punctuated=expiry.keys.punctuated() if level == 0 else {},
+            purges=expiry.purges,
+            promise_merges=expiry.keys.merges() if level == 0 else {},
         )
 
 
@@ -95,14 +112,18 @@ class Expiry:
     unasked: Limits
     spilled: Mapping[OperatorId, GroupSet]
     ends: Limits
+    keys: KeyPromises
+    purges: Mapping[int, PurgeRule]
 
     @classmethod
-    def of(cls, manifest: Manifest) -> "Expiry":
+    def of(cls, manifest: Manifest, topology: Topology) -> "Expiry":
         """What can go after a version."""
-        over, ends = droppable(manifest), decidable(manifest)
-        is_any = bool(over or ends) or any(operator.kind == "aggregate" for operator in manifest.plan.operators)
+        over, ends, keys = droppable(manifest), decidable(manifest), KeyPromises(manifest, topology)
+        rules = {tag: keys.purge(operator, source) for tag, (operator, source) in topology.inputs.items()}
+        purges = {tag: rule for tag, rule in rules.items() if rule is not None}
+        is_any = bool(over or ends or purges) or any(each.kind == "aggregate" for each in manifest.plan.operators)
         closed = {name: GroupSet.union(manifest.generations(name).values()) for name in manifest.operators if is_any}
-        return cls(over, unasked(manifest), closed, ends)
+        return cls(over, unasked(manifest), closed, ends, keys, purges)
 
     def by_tag(self, topology: Topology) -> dict[int, int]:
         """Which rows that arrive need not be kept, by the tag of the input; those of preserved inputs are decided."""
@@ -111,12 +132,22 @@ class Expiry:
 
     def decisions(self, manifest: Manifest, topology: Topology) -> dict[int, Decision]:
         """Which rows of preserved inputs are decided, by the tag of the input."""
-        pairs = {tag: (operator.id, source.name) for tag, (operator, source) in topology.inputs.items()}
-        return {
-            tag: Decision(self.ends[pair], decided(manifest, *pair), self.spilled.get(pair[0], GroupSet()))
-            for tag, pair in pairs.items()
-            if pair in self.ends
-        }
+        found: dict[int, Decision] = {}
+        preserved = {tag: pair for tag, pair in topology.inputs.items() if topology.is_preserved(tag)}
+        for tag, (operator, source) in preserved.items():
+            promising = promising_input(operator, source)
+            pair, newest = (operator.id, source.name), newest_promise(manifest, promising)
+            if pair in self.ends or newest > UNDECIDED:
+                found[tag] = Decision(
+                    self.ends.get(pair, UNDECIDED),
+                    decided(manifest, *pair),
+                    self.spilled.get(operator.id, GroupSet()),
+                    self.keys.of_input(operator, promising),
+                    UNDECIDED if newest == UNDECIDED else manifest.version,
+                    newest,
+                    self.keys.decided(operator, source),
+                )
+        return found
 
 
 def _site_slice(
@@ -134,11 +165,14 @@ def _site_slice(
             m.reason,
             expiry.limits.get((m.operator, m.input)),
             expiry.spilled.get(m.operator, GroupSet()),
+            expiry.purges.get(inputs[m.operator, m.input].tag),
+            m.only_purges,
         )
         for m in merges
         if m.site == site and (m.operator, m.input) in inputs
     ]
     asked = {name for name, _ in expiry.ends if name in live}
+    asked |= {operator.id for operator in operators if operator.preserved and manifest.promised}
     whole = {name: groups_at(manifest.operators[name].routing, site) - manifest.spilled(name) for name in asked}
     settled = {
         name: tuple(
@@ -152,13 +186,22 @@ def _site_slice(
 def _admissions(manifest: Manifest, topology: Topology) -> dict[int, AdmissionRule]:
     """What is asked of rows: of those with times, and, once the input has ended, of all."""
     tags = {source.name: tag for tag, source in topology.stream_tags().items()}
-    asked = [stream for stream in manifest.plan.streams if stream.time is not None or manifest.has_ended]
-    return {
-        tags[InputName(each.name)]: AdmissionRule(
-            each.name, None if each.time is None else each.time.name, watermark(manifest, each.name)
-        )
-        for each in asked
-    }
+    asked = [each for each in manifest.plan.streams if each.is_checked or each.unique or manifest.has_ended]
+    return {tags[InputName(each.name)]: _admission(manifest, each) for each in asked}
+
+
+def _admission(manifest: Manifest, stream: Stream) -> AdmissionRule:
+    stores = stores_of(manifest.plan, stream)
+    ended = PUNCTUATED if stream.name in manifest.ended else LATE if manifest.has_ended else None
+    return AdmissionRule(
+        stream.name,
+        None if stream.time is None else stream.time.name,
+        lateness_limit(manifest, stream.name),
+        ended,
+        manifest.promised_until.get(stream.name),
+        tuple(each.name for each in stores if not each.is_unique and manifest.promises.get(each.name)),
+        next((each for each in stores if each.is_unique), None),
+    )
 
 
 def _pairs(manifest: Manifest, merge: Merge) -> tuple[Pair, ...]:

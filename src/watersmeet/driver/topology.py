@@ -1,18 +1,22 @@
 """The dataflow of a plan: tags, layouts, schemas and ways of travel. Made anew when the manifest has another plan."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.plan import Column, Input, Life, Operator, Plan, group_column, operator_of
+from watersmeet.model.plan import Column, Input, Life, Operator, Plan, Stream, group_column, operator_of
 from watersmeet.operators.hashing import is_hashable
+from watersmeet.operators.promises.patterns import KEY, SHAPE
+from watersmeet.operators.promises.ranges import is_countable
 from watersmeet.operators.spec import Aggregated, AggregateSpec, InputSpec, LifeSpec, OperatorSpec
 from watersmeet.site.layout import ROW, Layout, pack
 from watersmeet.site.travel import NOTHING, SITE_NUMBER, Parcels, Route, Rows, Slots, Travel
 from watersmeet.state.manifest import Manifest
+
+PROMISES_OF, WORD = "#promises", "#word"
 
 
 @dataclass(frozen=True)
@@ -60,14 +64,30 @@ class Topology:
     def incoming(self, level: int) -> Layout:
         """The layout of the exchange below a level."""
         if level == 0:
-            return self._pack(
-                {tag: (*source.state, *self.row_column(source)) for tag, source in self.stream_tags().items()}
-            )
+            rows = {tag: (*source.state, *self.unkept(source)) for tag, source in self.stream_tags().items()}
+            return self._pack(rows | {tag: self.promise_columns(each) for tag, each in self.promise_tags().items()})
         return self._pack({tag: source.state for tag, (_, source) in self.fed_by_level(level - 1).items()})
 
-    def row_column(self, source: Input) -> tuple[Column, ...]:
-        """The column that has a stream's whole row as JSON, if it is wanted."""
-        return (Column(source.name, ROW),) if self.whole_rows else ()
+    def promise_tags(self) -> dict[int, Stream]:
+        """The streams that have punctuations, by the tag of these."""
+        streams = [stream for stream in self.plan.streams if stream.punctuated is not None]
+        return dict(enumerate(streams, start=len(self.inputs)))
+
+    def promise_columns(self, stream: Stream) -> tuple[Column, ...]:
+        """The columns of a stream's punctuations in their normal form."""
+        fields = [SHAPE, KEY]
+        for column in stream.punctuated or ():
+            words = [] if is_countable(self.plan.types[column]) else [word_column(column).field]
+            fields += [column.field, f"{column.field}#until", *words]
+        return tuple(Column(promises_name(stream.name), field) for field in fields)
+
+    def unkept(self, source: Input) -> tuple[Column, ...]:
+        """Columns of a stream that come to a site and are not kept: what promises name, and the row as JSON."""
+        stream = self.plan.stream(source.name)
+        named = dict.fromkeys((*(stream.punctuated or ()), *stream.unique))
+        words = (word_column(column) for column in named if not is_countable(self.plan.types[column]))
+        rows = (Column(source.name, ROW),) if self.whole_rows else ()
+        return (*(column for column in named if column not in source.state), *words, *rows)
 
     def outgoing(self, level: int) -> Layout:
         """The layout of what a level produces for the next."""
@@ -129,7 +149,7 @@ class Topology:
             column for column in self.plan.types if column.stream == source.name and not column.field.startswith("#")
         ]
         read = (column for column in own if column in source.state or any(column.sql in text for text in texts))
-        return (*read, *self.row_column(source))
+        return tuple(dict.fromkeys((*read, *self.unkept(source))))
 
     @cached_property
     def _columns(self) -> Mapping[str, Column]:
@@ -137,8 +157,21 @@ class Topology:
         return {column.sql: column for column in self.plan.types}
 
     def _pack(self, columns: Mapping[int, tuple[Column, ...]]) -> Layout:
-        rows = {column: pa.string() for some in columns.values() for column in some if column.field == ROW}
-        return pack(columns, {**self.plan.types, **rows})
+        return pack(columns, self.types_of(column for some in columns.values() for column in some))
+
+    def types_of(self, columns: Iterable[Column]) -> dict[Column, pa.DataType]:
+        """The types of columns, also of those that are only on their way to a site."""
+        return {column: self._type_of(column) for column in columns}
+
+    def _type_of(self, column: Column) -> pa.DataType:
+        if column in self.plan.types:
+            return self.plan.types[column]
+        if column.field == ROW:
+            return pa.string()
+        if column.field in (SHAPE, KEY) or column.field.endswith(WORD):
+            return pa.int64()
+        stream = column.stream.removesuffix(PROMISES_OF)
+        return self.plan.types[Column(stream, column.field.removesuffix("#until"))]
 
     def _operator_spec(self, operator: Operator) -> OperatorSpec:
         inputs = tuple(spec for spec in self.specs.values() if spec.operator == operator.id)
@@ -172,6 +205,20 @@ class Topology:
         bounded = tuple(column.name for column in source.bounded)
         life = _life_spec(source.life)
         return InputSpec(tag, operator.id, source.name, operator.level, schema, keys, traces, bounded, life)
+
+
+def promises_name(stream: str) -> str:
+    """What the punctuations of a stream are called beside it.
+
+    >>> promises_name("B")
+    'B#promises'
+    """
+    return f"{stream}{PROMISES_OF}"
+
+
+def word_column(column: Column) -> Column:
+    """The column of what is hashed of another one."""
+    return Column(column.stream, f"{column.field}{WORD}")
 
 
 def _aggregate_spec(operator: Operator) -> AggregateSpec | None:

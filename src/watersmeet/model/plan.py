@@ -79,7 +79,8 @@ class Stream(msgspec.Struct, frozen=True):
     """A base input: its whole schema, the filters that were pushed down to it, and what is known of its event times.
 
     A row with the time ``t`` lives from ``t`` to ``t + window_us``; after a row with ``t``, none comes that is earlier
-    than ``t - delay_us``.
+    than ``t - delay_us``. Punctuations speak of the ``punctuated`` columns; if there is a stream of them, but no column
+    they name, they tell when the stream has ended. No two rows of different epochs are alike in the ``unique`` ones.
     """
 
     name: str
@@ -88,6 +89,18 @@ class Stream(msgspec.Struct, frozen=True):
     time: Column | None = None
     window_us: int | None = None
     delay_us: int | None = None
+    punctuated: tuple[Column, ...] | None = None
+    unique: tuple[Column, ...] = ()
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether rows may be rejected: then all come to a site, also those that filters do not let pass."""
+        return self.time is not None or self.punctuated is not None
+
+    @property
+    def has_promises(self) -> bool:
+        """Whether values are promised not to come any more."""
+        return bool(self.punctuated or self.unique)
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -120,12 +133,14 @@ class Key(msgspec.Struct, frozen=True):
     """One component of an input's join key.
 
     ``sql`` is the expression over the input's columns, already cast to ``type``, the type all inputs share. ``column``
-    is the state column that holds the same value where hashes alone do not decide equality, else None.
+    is the state column that holds the same value where hashes alone do not decide equality, else None. In a query with
+    promises, ``source`` is the stream's column that is the key, if the key is no other expression.
     """
 
     sql: str
     type: pa.DataType
     column: Column | None = None
+    source: Column | None = None
 
 
 class Input(msgspec.Struct, frozen=True):

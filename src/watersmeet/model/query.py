@@ -10,7 +10,8 @@ class StreamNode(msgspec.Struct, frozen=True):
     """A registered stream; the schema is the DataFrame's in Arrow types.
 
     ``time`` is the column of its event times, ``window_us`` how long a row lives, and ``delay_us`` how far rows may lag
-    behind the latest one; None: for ever, and any number of years.
+    behind the latest one; None: for ever, and any number of years. ``punctuated`` are the columns that punctuations
+    name, if there is a stream of them, and ``unique`` those in which rows of different epochs are never alike.
     """
 
     name: str
@@ -18,6 +19,8 @@ class StreamNode(msgspec.Struct, frozen=True):
     time: str | None = None
     window_us: int | None = None
     delay_us: int | None = None
+    punctuated: tuple[str, ...] | None = None
+    unique: tuple[str, ...] = ()
 
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]

@@ -77,16 +77,25 @@ def hash_decides(classes: Sequence[TermClass], types: KeyTypes) -> bool:
 
 
 def keys_of(
-    streams: Collection[str], classes: Sequence[TermClass], operator: OperatorId, types: KeyTypes
+    streams: Collection[str],
+    classes: Sequence[TermClass],
+    operator: OperatorId,
+    types: KeyTypes,
+    *,
+    promised: bool = False,
 ) -> tuple[Key, ...]:
-    """The key of the input that brings those streams, one component for each class."""
-    is_kept = not hash_decides(classes, types)
+    """The key of the input that brings those streams, one component for each class.
+
+    Where values are ``promised`` not to come any more, every input keeps those of its key, to be compared with these.
+    """
+    is_kept = promised or not hash_decides(classes, types)
     keys = []
     for index, each in enumerate(classes):
         type_ = types.shared(each.terms)
         term = _serving(each.of(streams), type_, types)
         column = _home(term, type_, types, f"{COMPUTED}{operator}.{index}") if is_kept else None
-        keys.append(Key(with_one_zero(cast(term.sql, types.of(term), type_), type_), type_, column))
+        sql = with_one_zero(cast(term.sql, types.of(term), type_), type_)
+        keys.append(Key(sql, type_, column, term.column if promised else None))
     return tuple(keys)
 
 

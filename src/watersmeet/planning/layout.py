@@ -32,11 +32,11 @@ def place(filters: Iterable[Conjunct], root: Branch, after: Iterable[Conjunct] =
     return placed
 
 
-def operators_of(root: Branch, placed: Placed, types: KeyTypes) -> tuple[Operator, ...]:
+def operators_of(root: Branch, placed: Placed, types: KeyTypes, *, promised: bool = False) -> tuple[Operator, ...]:
     """The operators bottom-up, still without the columns they keep and hand on."""
     joins = sorted(_joins(root, _height(root) - 1), key=lambda pair: pair[1])
     names = dict(zip((branch.streams for branch, _ in joins), _names(taken=root.streams), strict=False))
-    return tuple(_operator(branch, level, names, placed, types) for branch, level in joins)
+    return tuple(_operator(branch, level, names, placed, types, promised=promised) for branch, level in joins)
 
 
 def _home(condition: Conjunct, branch: Branch) -> Branch:
@@ -64,13 +64,19 @@ def _names(taken: Iterable[str]) -> Iterator[OperatorId]:
 
 
 def _operator(
-    branch: Branch, level: int, names: dict[tuple[str, ...], OperatorId], placed: Placed, types: KeyTypes
+    branch: Branch,
+    level: int,
+    names: dict[tuple[str, ...], OperatorId],
+    placed: Placed,
+    types: KeyTypes,
+    *,
+    promised: bool,
 ) -> Operator:
     name = names[branch.streams]
     inputs = []
     for each in branch.inputs:
         below = names.get(each.streams)
-        keys = keys_of(each.streams, branch.keys, name, types)
+        keys = keys_of(each.streams, branch.keys, name, types, promised=promised)
         inputs.append(Input(InputName(below or each.streams[0]), keys, state=(), operator=below))
     decides = hash_decides(branch.keys, types)
     kind = "join" if branch.how == "inner" else "outer"

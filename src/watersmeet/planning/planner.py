@@ -21,6 +21,7 @@ from watersmeet.planning.layout import Placed, operators_of, place
 from watersmeet.planning.lives import check_times, time_column, with_lives
 from watersmeet.planning.matching import Tests
 from watersmeet.planning.names import Scope, check_names
+from watersmeet.planning.promises import named_columns
 from watersmeet.planning.pruning import prune
 from watersmeet.planning.reach import Reach, closed, is_exact, reach_of
 from watersmeet.planning.tree import Branch, grow, streams_of
@@ -56,7 +57,8 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     planned = tuple(_stream(each, scope, placed) for each in streams)
     check_times(planned)
     tests = tuple(each for each in grown.branch.tests if not _is_told(each, grown.branch, times))
-    drafts, kinds = _drafts(replace(grown.branch, tests=tests), placed, scope, types)
+    promised = any(each.punctuated is not None or each.unique for each in planned)
+    drafts, kinds = _drafts(replace(grown.branch, tests=tests), placed, scope, types, promised=promised)
     if top is not None:
         _refuse_outer(grown.branch)
         operators, made = aggregated(top, drafts, planned, scope)
@@ -78,10 +80,12 @@ def plan_name(streams: Sequence[StreamNode]) -> str:
 
 
 def _drafts(
-    branch: Branch, placed: Placed, scope: Scope, types: KeyTypes
+    branch: Branch, placed: Placed, scope: Scope, types: KeyTypes, *, promised: bool
 ) -> tuple[tuple[Operator, ...], dict[Column, pa.DataType]]:
     """The operators of the joins, still without the columns they keep; none where there is one stream."""
-    return with_tests(operators_of(branch, placed, types), branch, scope, types) if branch.inputs else ((), {})
+    if not branch.inputs:
+        return (), {}
+    return with_tests(operators_of(branch, placed, types, promised=promised), branch, scope, types)
 
 
 def _refuse_outer(branch: Branch) -> None:
@@ -131,8 +135,16 @@ def _least(found: Iterable[tuple[tuple[str, str], int]]) -> Reach:
 
 
 def _stream(node: StreamNode, scope: Scope, placed: Placed) -> Stream:
-    time = time_column(node, scope)
-    return Stream(node.name, node.schema, placed.get((node.name,), ()), time, node.window_us, node.delay_us)
+    return Stream(
+        node.name,
+        node.schema,
+        placed.get((node.name,), ()),
+        time_column(node, scope),
+        node.window_us,
+        node.delay_us,
+        None if node.punctuated is None else named_columns(node, node.punctuated, scope),
+        named_columns(node, node.unique, scope),
+    )
 
 
 def _no_join(stream: str) -> QueryError:

@@ -50,8 +50,8 @@ def _reaching(old: Operator, new: Operator) -> Operator:
 
 
 def _times(stream: Stream) -> object:
-    """Rows that a longer window would join may be gone already, and those of a shorter one were joined."""
-    return stream.name, stream.time, stream.window_us, stream.delay_us
+    """Rows that a longer window would join may be gone already, and so may those that promises let go."""
+    return stream.name, stream.time, stream.window_us, stream.delay_us, stream.punctuated, stream.unique
 
 
 def _shape(operator: Operator) -> object:

@@ -15,10 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.driver.ports import Done, Step
+from watersmeet.driver.topology import WORD, promises_name
 from watersmeet.model.ids import EpochId
 from watersmeet.model.plan import Column, Input, quoted
 from watersmeet.operators.hashing import xxhash64
-from watersmeet.runners.local_rows import as_structs, named_rows, no_messages, with_slots
+from watersmeet.operators.promises.patterns import KEY
+from watersmeet.runners.local_rows import as_structs, named_rows, no_messages, promise_messages, with_slots
 from watersmeet.site.effects import read_effects
 from watersmeet.site.layout import ROW, Layout, slot_name
 from watersmeet.site.local_exchange import LocalExchange
@@ -129,8 +131,37 @@ class LocalRunner:
             stream = step.manifest.plan.stream(source.name)
             rows = as_structs({source.name: (step.batch or {})[source.name]})
             passes = self._passes(rows, stream.filters)
-            parts.append(self._messages(step, rows, tag, source, layout, passes, has_time=stream.time is not None))
+            parts.append(self._messages(step, rows, tag, source, layout, passes, keeps_all=stream.is_checked))
+        parts += [self._promises(step, tag, layout) for tag in step.topology.promise_tags()]
         return pa.concat_tables(parts).drop([BODY])
+
+    def _promises(self, step: Step[Tables], tag: int, layout: Layout) -> pa.Table:
+        """Punctuations, in their normal form, as messages for the first site."""
+        stream = step.topology.promise_tags()[tag]
+        source = next(each for each in step.topology.stream_tags().values() if each.name == stream.name)
+        rows = (step.batch or {})[promises_name(stream.name)].combine_chunks()
+        structs, values = as_structs({stream.name: rows}), {}
+        for column, slot in layout.columns[tag]:
+            if column.field.endswith(WORD):
+                values[slot] = self._word(structs, Column(stream.name, column.field.removesuffix(WORD)))
+            elif column.field == KEY:
+                values[slot] = self._hashed([self.evaluate(structs, key.sql) for key in source.keys], source)
+            else:
+                values[slot] = rows.column(column.field).combine_chunks()
+        return promise_messages(tag, len(rows), layout, values)
+
+    def _hashed(self, keys: Sequence[pa.Array], source: Input) -> pa.Array:
+        """The hashes of keys, null where a part is."""
+        whole = reduce(pc.and_, (key.is_valid() for key in keys))
+        hashes = np.zeros(len(whole), dtype=np.uint64)
+        chosen = whole.to_numpy(zero_copy_only=False).astype(np.bool_)
+        hashes[chosen] = self.hash_keys([key.filter(whole) for key in keys], [key.type for key in source.keys])
+        return pa.array(hashes.view(np.int64), mask=~chosen)
+
+    def _word(self, rows: pa.Table, column: Column) -> pa.Array:
+        values = self.evaluate(rows, column.sql)
+        hashes = self.hash_keys([values], [values.type]) if len(values) else np.empty(0, np.uint64)
+        return pa.array(hashes.view(np.int64))
 
     def _next_delta(self, step: Step[Tables], produced: pa.Table, level: int) -> pa.Table:
         if step.topology.packs(level):
@@ -154,12 +185,12 @@ class LocalRunner:
         layout: Layout,
         passes: pa.Array,
         *,
-        has_time: bool = False,
+        keeps_all: bool = False,
     ) -> pa.Table:
         """Hash, drop or mark what joins nothing, route, and put the columns into their slots."""
         keys = [self.evaluate(rows, key.sql) for key in source.keys]
         joins = reduce(pc.and_, (key.is_valid() for key in keys), passes)
-        if not has_time:
+        if not keeps_all:
             kept = passes if step.topology.is_preserved(tag) else joins
             rows, keys = rows.filter(kept), [key.filter(kept) for key in keys]
             joins, passes = joins.filter(kept), passes.filter(kept)
@@ -185,6 +216,8 @@ class LocalRunner:
         for key, values in zip(source.keys, keys, strict=True):
             if key.column == column and column.field.startswith("#") and column not in computed:
                 return values
+        if column.field.endswith(WORD):
+            return self._word(rows, Column(column.stream, column.field.removesuffix(WORD)))
         if column.field == ROW:
             return self.evaluate(rows, f"TO_JSON({quoted(column.stream)})").cast(pa.string())
         return self.evaluate(rows, computed.get(column, column.sql))

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.plan import Operator
 from watersmeet.site.layout import Layout, slot_name
-from watersmeet.site.messages import HASH
+from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, tag_of
 from watersmeet.site.spec import LevelSpec
 from watersmeet.site.travel import HEAD
 
@@ -20,6 +21,19 @@ def no_messages(spec: LevelSpec) -> pa.Table:
     """None, with the columns of a level's messages."""
     slots = [pa.field(slot_name(slot), kind) for slot, kind in enumerate(spec.incoming.slots)]
     return pa.schema([*HEAD, pa.field(HASH, pa.int64()), *slots]).empty_table()
+
+
+def promise_messages(tag: int, count: int, layout: Layout, values: Mapping[int, pa.Array]) -> pa.Table:
+    """Punctuations as messages, whose columns are in slots."""
+    columns = {
+        SITE: pa.array(np.zeros(count, dtype=np.int32)),
+        TAG: pa.array(np.full(count, tag_of(Kind.PROMISE, tag), dtype=np.int32)),
+        BODY: pa.nulls(count, pa.binary()),
+        HASH: pa.array(np.zeros(count, dtype=np.int64)),
+    }
+    for slot, kind in enumerate(layout.slots):
+        columns[slot_name(slot)] = values[slot].cast(kind) if slot in values else pa.nulls(count, kind)
+    return pa.table(columns)
 
 
 def with_slots(pointers: pa.Table, layout: Layout) -> pa.Table:

@@ -22,6 +22,7 @@ from watersmeet.operators.ranges import cut
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import OperatorSpec
 from watersmeet.site.deciding import Decision, oldest_generations
+from watersmeet.site.promises import PromiseReader
 from watersmeet.site.spec import CleaningOrder
 from watersmeet.state.groups import GroupSet, first_hash
 from watersmeet.state.rows import merge_rows, no_rows
@@ -38,6 +39,7 @@ class SiteCleanup:
     order: CleaningOrder
     operator: OperatorSpec
     decisions: Mapping[int, Decision]
+    reader: PromiseReader
     read_bytes: int = 0
 
     def results(self, task: OperatorTask) -> Iterator[Results]:
@@ -58,7 +60,7 @@ class SiteCleanup:
                 is_pair = len(self.operator.inputs) > 1
                 others = tuple(RunView(piece.rows) for piece in pieces[1 - number]) if is_pair else ()
                 there = Side(others, no_rows(self.operator.inputs[-1 - number].schema))
-                due = [decision.in_cleanup(source, piece, oldest, self.groups) for piece in pieces[number]]
+                due = [decision.in_cleanup(source, piece, oldest, self.groups, self.reader) for piece in pieces[number]]
                 if sum(map(len, due)):
                     yield from task.settle(number, merge_rows(due), there)
 

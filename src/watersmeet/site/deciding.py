@@ -3,20 +3,24 @@
 | rows | decided |
 |---|---|
 | with a null key | at once |
-| that arrive after their end has come | at once, if nothing of their group was spilled |
-| stored, in a group that misses nothing | in the step after their end has come |
+| that arrive after their end has come, or their key was promised | at once, if nothing of their group was spilled |
+| stored, in a group that misses nothing | in the step after that |
 | in a group with missing results | as it is cleaned; of its oldest generation those that were not decided before |
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from watersmeet.operators.join.generations import Piece
 from watersmeet.operators.join.lives import as_numbers
+from watersmeet.operators.promises.ranges import NEVER
+from watersmeet.operators.ranges import expand
 from watersmeet.operators.spec import InputSpec
+from watersmeet.site.promise_spec import InputKeysSpec
+from watersmeet.site.promises import PromiseReader
 from watersmeet.state.groups import GroupSet, group_of
 from watersmeet.state.manifest import LIVE, UNDECIDED, RunFile, Slice
 from watersmeet.state.rows import SortedRows, take_rows
@@ -29,48 +33,95 @@ Mask = npt.NDArray[np.bool_]
 class Decision:
     """Up to which value of their last column rows of an input are decided, and by group, up to which they were.
 
-    ``closed`` are the groups of which anything was spilled.
+    ``closed`` are the groups of which anything was spilled. Rows are decided, too, if the other input has promised
+    their ``keys``: ``promised`` is the version up to which that counts, and ``decided_keys`` by group up to which it
+    did; the ``newest`` promise is of another version.
     """
 
     limit: int
     decided: Vector
     closed: GroupSet
+    keys: InputKeysSpec | None = None
+    promised: int = UNDECIDED
+    newest: int = UNDECIDED
+    decided_keys: Vector = field(default_factory=Vector)
 
-    def at_once(self, source: InputSpec, rows: SortedRows, groups: int) -> SortedRows:
+    def at_once(self, source: InputSpec, rows: SortedRows, groups: int, reader: PromiseReader) -> SortedRows:
         """Of rows that arrive, those that are decided at once."""
-        chosen = _lasts(source, rows) <= self.limit
+        chosen = (_lasts(source, rows) <= self.limit) | (self._since(source, rows, reader) <= self.promised)
         if self.closed:
             chosen &= ~self.closed.mask(groups)[group_of(rows.hashes, groups)]
         return _some(rows, chosen)
 
     def may_hold(self, source: InputSpec, run: RunFile) -> bool:
         """Whether a run may hold rows that are decided now."""
+        return (self.keys is not None and self.has_new_keys) or self._may_end(source, run)
+
+    def _may_end(self, source: InputSpec, run: RunFile) -> bool:
         bounds = None if source.life is None else run.bounds.get(source.life.last)
         if bounds is None:
             return bool(self._before.min() < self.limit)
         return int(bounds.least or 0) <= self.limit and int(bounds.most or 0) > int(self._before.min())
 
-    def now(self, source: InputSpec, rows: SortedRows, groups: int) -> SortedRows:
-        """Of stored rows of groups that miss nothing, those that are decided in this step."""
-        return _some(rows, self._are_due(source, rows, self._before[group_of(rows.hashes, groups)]))
+    @property
+    def has_new_keys(self) -> bool:
+        """Whether keys were promised that rows are not decided for yet."""
+        return self.newest > int(self._before_keys.min())
 
-    def in_cleanup(self, source: InputSpec, piece: Piece, oldest: npt.NDArray[np.int64], groups: int) -> SortedRows:
+    def now(self, source: InputSpec, run: RunFile, rows: SortedRows, groups: int, reader: PromiseReader) -> SortedRows:
+        """Of stored rows of groups that miss nothing, those that are decided in this step."""
+        if not self._may_end(source, run):
+            rows = self._with_new_keys(rows, reader)
+        own = group_of(rows.hashes, groups)
+        return _some(rows, self._are_due(source, rows, self._before[own], self._before_keys[own], reader))
+
+    def in_cleanup(
+        self,
+        source: InputSpec,
+        piece: Piece,
+        oldest: npt.NDArray[np.int64],
+        groups: int,
+        reader: PromiseReader,
+    ) -> SortedRows:
         """Of the rows of a generation, those that are decided as their groups are cleaned."""
         own = group_of(piece.rows.hashes, groups)
-        before = np.where(oldest[own] == piece.generation, self._before[own], UNDECIDED)
-        return _some(piece.rows, self._are_due(source, piece.rows, before))
+        is_oldest = oldest[own] == piece.generation
+        before, keys = (np.where(is_oldest, known[own], UNDECIDED) for known in (self._before, self._before_keys))
+        return _some(piece.rows, self._are_due(source, piece.rows, before, keys, reader))
 
-    def _are_due(self, source: InputSpec, rows: SortedRows, before: npt.NDArray[np.int64]) -> Mask:
-        if source.life is None:
-            due: Mask = before < self.limit
-            return due
-        lasts = _lasts(source, rows)
-        chosen: Mask = (lasts <= self.limit) & (lasts > before)
-        return chosen
+    def _are_due(
+        self,
+        source: InputSpec,
+        rows: SortedRows,
+        before: npt.NDArray[np.int64],
+        before_keys: npt.NDArray[np.int64],
+        reader: PromiseReader,
+    ) -> Mask:
+        lasts, since = _lasts(source, rows), self._since(source, rows, reader)
+        due: Mask = ((lasts <= self.limit) | (since <= self.promised)) & (lasts > before) & (since > before_keys)
+        return due
+
+    def _since(self, source: InputSpec, rows: SortedRows, reader: PromiseReader) -> npt.NDArray[np.int64]:
+        if self.keys is None or not len(rows):
+            return np.full(len(rows), NEVER)
+        return reader.keys(self.keys).since(rows, source.key_columns)
+
+    def _with_new_keys(self, rows: SortedRows, reader: PromiseReader) -> SortedRows:
+        """The rows that may have keys which are promised since the last decision."""
+        new = None if self.keys is None else reader.keys(self.keys).hashes_since(int(self._before_keys.min()) + 1)
+        if new is None:
+            return rows
+        low, high = (np.searchsorted(rows.hashes, new, side=side) for side in ("left", "right"))
+        index = expand(low, high - low)
+        return SortedRows(rows.hashes[index], take_rows(rows.rows, index))
 
     @property
     def _before(self) -> npt.NDArray[np.int64]:
         return self.decided.array
+
+    @property
+    def _before_keys(self) -> npt.NDArray[np.int64]:
+        return self.decided_keys.array if self.decided_keys else np.full_like(self.decided.array, UNDECIDED)
 
 
 def oldest_generations(slices: Sequence[tuple[RunFile, Slice]], groups: int) -> npt.NDArray[np.int64]:

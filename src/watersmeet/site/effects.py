@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from watersmeet.model.ids import EpochId, OperatorId, SiteId
-from watersmeet.state.changes import AddRun, MergeRuns
+from watersmeet.state.changes import AddPromises, AddRun, MergePromises, MergeRuns
 from watersmeet.state.stored import from_json, to_json
 from watersmeet.state.vectors import Vector
 from watersmeet.storage.base import Storage
@@ -34,12 +34,13 @@ class Rejected(msgspec.Struct, frozen=True):
 class Effects(msgspec.Struct, frozen=True):
     """Changes to the manifest, what they cost, and what was counted by group (`watersmeet.site.counts`).
 
-    Times are in milliseconds, but for the ``latest`` event times of the streams' rows, which are in microseconds.
+    Times are in milliseconds, but for the ``latest`` event times of the streams' rows, and for those before which
+    punctuations promise none, which are in microseconds. By other punctuations, streams have ``ended``.
     """
 
     level: int
     site: SiteId
-    changes: tuple[AddRun | MergeRuns, ...]
+    changes: tuple[AddRun | MergeRuns | AddPromises | MergePromises, ...]
     rows_in: dict[str, int]
     rows_out: dict[OperatorId, int]
     busy_ms: float = 0.0
@@ -55,6 +56,8 @@ class Effects(msgspec.Struct, frozen=True):
     latest: dict[str, int] = {}
     rejected: tuple[Rejected, ...] = ()
     rejected_files: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    promised_until: dict[str, int] = {}
 
 
 class Report(Protocol):

@@ -1,26 +1,74 @@
-"""Where lives save work: rows that have ended are not kept, and runs that new rows do not meet are not read."""
+"""Where promises save work: rows that nothing can come for are not kept, and runs that nothing new meets not read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 
 from watersmeet.operators.join.lives import FOREVER, Times, as_numbers
-from watersmeet.operators.spec import InputSpec, LifeSpec, OperatorSpec
+from watersmeet.operators.promises.ranges import LONG_AGO, NEVER, Numbers
+from watersmeet.operators.spec import InputSpec, OperatorSpec
+from watersmeet.site.promise_spec import OtherInput, PurgeRule
+from watersmeet.site.promises import PromiseReader
 from watersmeet.state.groups import GroupSet, group_of
 from watersmeet.state.manifest import RunFile
 from watersmeet.state.rows import SortedRows, take_rows
 
+Mask = npt.NDArray[np.bool_]
 
-def still_needed(rows: SortedRows, life: LifeSpec, limit: int, spilled: GroupSet, groups: int) -> SortedRows:
-    """The rows that have not come to their end; those of groups that were spilled all stay, until these are cleaned."""
-    needed = as_numbers(rows.rows.column(life.last)) > limit
-    if needed.all():
-        return rows
-    if spilled:
-        needed |= spilled.mask(groups)[group_of(rows.hashes, groups)]
-    kept = np.flatnonzero(needed)
-    return SortedRows(rows.hashes[kept], take_rows(rows.rows, kept))
+
+@dataclass(frozen=True)
+class End:
+    """Which rows of an input have come to their end, by a ``limit`` of time or by the keys that others have promised.
+
+    Those of groups that were ``spilled`` all stay, until these are cleaned.
+    """
+
+    source: InputSpec
+    groups: int
+    limit: int | None
+    spilled: GroupSet
+    purge: PurgeRule | None = None
+    reader: PromiseReader | None = None
+
+    def still_needed(self, rows: SortedRows, *, arriving: bool = False) -> SortedRows:
+        """The rows that have not come to their end; of those that are ``arriving``, what is decided at once goes."""
+        gone = self._have_ended(rows) | self._are_promised(rows, arriving=arriving)
+        if not gone.any():
+            return rows
+        if self.spilled:
+            gone &= ~self.spilled.mask(self.groups)[group_of(rows.hashes, self.groups)]
+        kept = np.flatnonzero(~gone)
+        return SortedRows(rows.hashes[kept], take_rows(rows.rows, kept))
+
+    def _have_ended(self, rows: SortedRows) -> Mask:
+        if self.limit is None or self.source.life is None:
+            return np.zeros(len(rows), dtype=np.bool_)
+        ended: Mask = as_numbers(rows.rows.column(self.source.life.last)) <= self.limit
+        return ended
+
+    def _are_promised(self, rows: SortedRows, *, arriving: bool) -> Mask:
+        rule, reader = self.purge, self.reader
+        if rule is None or reader is None or (arriving and rule.spares_arriving):
+            return np.zeros(len(rows), dtype=np.bool_)
+        since = reduce(np.maximum, (self._since(each, rows, reader) for each in rule.others))
+        gone: Mask = since < NEVER
+        own = group_of(rows.hashes, self.groups)
+        if rule.decided is not None and not arriving:
+            gone &= since <= rule.decided.array[own]
+        if rule.asked is not None and rule.own is not None:
+            gone &= reader.keys(rule.own).since(rows, self.source.key_columns) <= rule.asked.array[own]
+        return gone
+
+    def _since(self, other: OtherInput, rows: SortedRows, reader: PromiseReader) -> Numbers:
+        found = np.full(len(rows), NEVER)
+        if other.keys is not None:
+            found = reader.keys(other.keys).since(rows, self.source.key_columns)
+        if other.limit is not None and self.source.life is not None:
+            found = np.where(as_numbers(rows.rows.column(self.source.life.last)) <= other.limit, LONG_AGO, found)
+        return found
 
 
 Span = tuple[int, int]

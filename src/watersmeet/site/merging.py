@@ -6,13 +6,17 @@ What was spilled shall leave memory, and stays out of it: the runs of a closed g
 from collections.abc import Callable
 
 from watersmeet.model.ids import RunId
-from watersmeet.site.expiry import still_needed
+from watersmeet.site.expiry import End
+from watersmeet.site.promises import PromiseReader
 from watersmeet.site.spec import MergeOrder
 from watersmeet.state.changes import MergeRuns
 from watersmeet.state.manifest import LIVE
 from watersmeet.state.rows import SortedRows, merge_rows
 from watersmeet.state.runs import RunName, open_run, release_run, write_run
 from watersmeet.storage.base import Storage
+
+PURGED_LEAST = 0.1
+"""A run of which less would go is not written anew for it."""
 
 Combine = Callable[[SortedRows], SortedRows]
 
@@ -23,8 +27,9 @@ def merge(
     groups: int,
     run_id: RunId,
     live: frozenset[str],
+    reader: PromiseReader,
     combine: Combine | None = None,
-) -> MergeRuns:
+) -> MergeRuns | None:
     """Carry out an order; ``live`` are the paths of the runs that are probed here, ``combine`` makes rows fewer."""
     pieces = [
         piece
@@ -35,8 +40,10 @@ def merge(
     name = RunName(run_id, source.operator, source.name, source.bounded)
     rows = merge_rows(pieces)
     rows = rows if combine is None else combine(rows)
-    if source.life is not None and order.limit is not None:
-        rows = still_needed(rows, source.life, order.limit, order.spilled, groups)
+    needed = End(source, groups, order.limit, order.spilled, order.purge, reader).still_needed(rows)
+    if order.only_purges and len(rows) - len(needed) <= PURGED_LEAST * len(rows):
+        return None
+    rows = needed
     merged = write_run(storage, name, rows, groups)
     if order.generation != LIVE:
         for run, _ in order.runs:

@@ -64,6 +64,7 @@ class Receiver:
             self._add_rows(batch)
             return
         self._add_rows(batch.filter(pa.array(np.isin(kinds, (Kind.ROW, Kind.UNJOINED, Kind.UNMATCHED)))))
+        self._add_promises(batch.filter(pa.array(kinds == Kind.PROMISE)))
         bodies = {
             Kind.POINTER: self._add_pointer,
             Kind.PARCEL: self._add_parcel,
@@ -79,6 +80,11 @@ class Receiver:
         if batch.num_rows:
             self._rows.append(batch)
             self._bytes += batch.nbytes
+
+    def _add_promises(self, batch: pa.RecordBatch) -> None:
+        tags = batch.column(TAG).to_numpy()
+        for tag in np.unique(tags).tolist():
+            self.admission.writer.take(input_of(tag), batch.filter(pa.array(tags == tag)))
 
     def _add_pointer(self, tag: int, body: pa.Buffer) -> None:
         self._pointers.setdefault(tag, []).append(from_json(body.to_pybytes(), RunFile))

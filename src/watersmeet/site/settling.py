@@ -12,6 +12,7 @@ from watersmeet.operators.kinds import OperatorTask
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.deciding import Decision
+from watersmeet.site.promises import PromiseReader
 from watersmeet.site.spec import LevelSpec, Pair, SiteSlice
 from watersmeet.state.groups import GroupSet, group_of
 from watersmeet.state.manifest import LIVE, RunFile, Slice
@@ -34,6 +35,7 @@ class Settling:
 
     spec: LevelSpec
     here: SiteSlice
+    reader: PromiseReader
 
     def at_once(
         self,
@@ -46,8 +48,10 @@ class Settling:
         for number in operator.preserved if operator.aggregate is None else ():
             source, other = operator.inputs[number], operator.inputs[1 - number]
             decision, delta = self.spec.decisions.get(source.tag), deltas.get(source.tag)
-            rows = decision.at_once(source, delta, self.spec.groups) if decision and delta is not None else None
-            if rows is not None and len(rows):
+            if decision is None or delta is None:
+                continue
+            rows = decision.at_once(source, delta, self.spec.groups, self.reader)
+            if len(rows):
                 there, new = side_of(other), deltas.get(other.tag)
                 runs = there.runs if new is None else (*there.runs, RunView(new))
                 yield from task.settle(number, rows, Side(runs, there.delta))
@@ -79,7 +83,7 @@ class Settling:
         whole, groups = self.here.whole[operator.id], self.spec.groups
         for low, high in pairwise(HASHES * number // parts for number in range(parts + 1)):
             pieces = [
-                decision.now(source, Piece(LIVE, piece).between(low, high).rows, groups)
+                decision.now(source, run, Piece(LIVE, piece).between(low, high).rows, groups, self.reader)
                 for run, part in due
                 for piece in open_run(self.spec.storage, run).of_groups(part.groups & whole, groups)
             ]

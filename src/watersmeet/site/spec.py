@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
+from watersmeet.operators.promises.stores import Store
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.admission import AdmissionRule
 from watersmeet.site.crash import CrashPlan
 from watersmeet.site.deciding import Decision
 from watersmeet.site.layout import Layout
+from watersmeet.site.promise_spec import PromiseMerge, PunctuatedStream, PurgeRule
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.travel import Rows, Travel
 from watersmeet.state.groups import GroupSet
@@ -25,7 +27,8 @@ Pair = tuple[RunFile, Slice]
 class MergeOrder:
     """Runs of an input to merge into one, as far as they hold some groups of a generation.
 
-    Rows that have come to their end by a ``limit`` go, but for those of groups that were ``spilled``.
+    Rows that have come to their end by a ``limit`` go, or by the keys that were promised (``purge``), but for those of
+    groups that were ``spilled``. If it ``only_purges``, nothing is written where too little would go.
     """
 
     source: InputSpec
@@ -35,6 +38,8 @@ class MergeOrder:
     reason: str = ""
     limit: int | None = None
     spilled: GroupSet = NO_GROUPS
+    purge: PurgeRule | None = None
+    only_purges: bool = False
 
     @property
     def bytes(self) -> int:
@@ -78,8 +83,9 @@ class LevelSpec:
     taken up in rounds of ``round_bytes``. With a ``files`` format, results are written here and not handed on.
 
     In messages a site is told by its *key* (``site_keys``): any number the runner likes. ``admissions`` are asked of
-    streams' rows. Rows of an input that have come to
-    their end (`watersmeet.state.promises`) by its ``limits`` are joined and not kept.
+    streams' rows. Rows of an input that have come to their end (`watersmeet.state.promises`) by its ``limits``, or
+    by the keys that others promised (``purges``), are joined and not kept. ``stores`` are the promises there are,
+    ``punctuated`` the streams that bring more, by the tag of their messages.
     """
 
     driver: str
@@ -105,6 +111,10 @@ class LevelSpec:
     decisions: Mapping[int, Decision] = field(default_factory=dict)
     rejected_path: str | None = None
     query: str = ""
+    stores: Mapping[InputName, tuple[Store, tuple[RunFile, ...]]] = field(default_factory=dict)
+    punctuated: Mapping[int, PunctuatedStream] = field(default_factory=dict)
+    purges: Mapping[int, PurgeRule] = field(default_factory=dict)
+    promise_merges: Mapping[SiteId, tuple[PromiseMerge, ...]] = field(default_factory=dict)
 
     @property
     def is_root(self) -> bool:

@@ -28,6 +28,7 @@ import pyarrow as pa
 from watersmeet.model.ids import RunId, SiteId
 from watersmeet.operators.join.probe import RunView, Side
 from watersmeet.operators.kinds import TaskOptions, aggregate_of, task_of
+from watersmeet.operators.promises.stores import PROMISES
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.admission import Admission
@@ -35,14 +36,15 @@ from watersmeet.site.cleaning import SiteCleanup
 from watersmeet.site.counts import Counts, packed
 from watersmeet.site.crash import executor_pid, reach
 from watersmeet.site.effects import Effects, write_effects
-from watersmeet.site.expiry import NewRowTimes, still_needed
+from watersmeet.site.expiry import End, NewRowTimes
 from watersmeet.site.merging import merge
 from watersmeet.site.messages import Kind
+from watersmeet.site.promises import PromiseReader, PromiseWriter
 from watersmeet.site.receive import Receiver, Round
 from watersmeet.site.settling import Settling, of_open_groups, view_of
 from watersmeet.site.spec import LevelSpec, SiteSlice
 from watersmeet.site.travel import pointers
-from watersmeet.state.changes import AddRun, MergeRuns
+from watersmeet.state.changes import AddPromises, AddRun, MergePromises, MergeRuns
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import RunFile
 from watersmeet.state.rows import SortedRows, no_rows
@@ -58,7 +60,7 @@ class SiteTask:
 
     def __init__(self, spec: LevelSpec, site: SiteId) -> None:
         self._spec, self._site = spec, site
-        self._changes: list[AddRun | MergeRuns] = []
+        self._changes: list[AddRun | MergeRuns | AddPromises | MergePromises] = []
         self._counts = Counts(spec.groups)
         self._options = TaskOptions(spec.groups, spec.forget_pairs)
         self._earlier: dict[int, list[RunFile]] = {}
@@ -87,7 +89,9 @@ class SiteTask:
             operator = next(each for each in self._spec.operators if each.id == order.source.operator)
             combine = None if operator.aggregate is None else aggregate_of(operator, self._spec.groups).combine
             storage, groups = self._spec.storage, self._spec.groups
-            self._changes.append(merge(storage, order, groups, self._name(), self._live_paths, combine))
+            merged = merge(storage, order, groups, self._name(), self._live_paths, self._reader, combine)
+            self._changes += [] if merged is None else [merged]
+        self._keep_promises()
         self._busy_s += time.monotonic() - started
         self._reach("before-effects")
         self._tell()
@@ -138,14 +142,15 @@ class SiteTask:
 
     def _forget_dead_runs(self) -> None:
         """Let go of runs that no site of this level has any more, so that their disk space can be freed."""
-        operators = {operator.id for operator in self._spec.operators}
+        operators = {PROMISES, *(operator.id for operator in self._spec.operators)}
         cleaning = {run.path for each in self._spec.sites.values() if each.cleaning for run, _ in each.cleaning.slices}
         forget_runs(self._spec.storage, operators, self._live_paths | cleaning, self._spec.epoch)
 
     @cached_property
     def _live_paths(self) -> frozenset[str]:
         sites = self._spec.sites.values()
-        return frozenset(run.path for each in sites for pairs in each.live.values() for run, _ in pairs)
+        promises = (run.path for _, runs in self._spec.stores.values() for run in runs)
+        return frozenset(run.path for each in sites for pairs in each.live.values() for run, _ in pairs) | {*promises}
 
     @cached_property
     def _slice(self) -> SiteSlice:
@@ -160,11 +165,20 @@ class SiteTask:
 
     @cached_property
     def _settling(self) -> Settling:
-        return Settling(self._spec, self._slice)
+        return Settling(self._spec, self._slice, self._reader)
 
     @cached_property
     def _admission(self) -> Admission:
-        return Admission(self._spec.admissions, self._spec.incoming, self._rejected)
+        return Admission(self._spec.admissions, self._spec.incoming, self._reader, self._promises, self._rejected)
+
+    @cached_property
+    def _reader(self) -> PromiseReader:
+        return PromiseReader(self._spec.storage, self._spec.stores)
+
+    @cached_property
+    def _promises(self) -> PromiseWriter:
+        spec = self._spec
+        return PromiseWriter(spec.storage, spec.groups, spec.epoch + 1, spec.incoming, spec.punctuated)
 
     @cached_property
     def _rejected(self) -> "RejectedRows | None":
@@ -206,11 +220,12 @@ class SiteTask:
         return aggregate_of(operator, self._spec.groups).reduce(rows)
 
     def _needed_later(self, source: InputSpec, rows: SortedRows) -> SortedRows:
-        limit = self._spec.limits.get(source.tag)
-        if source.life is None or limit is None or self._spec.only_stores or self._is_above(source.tag):
+        limit, purge = self._spec.limits.get(source.tag), self._spec.purges.get(source.tag)
+        if (limit is None and purge is None) or self._spec.only_stores or self._is_above(source.tag):
             return rows
         spilled = self._slice.spilled.get(source.operator, GroupSet())
-        return still_needed(rows, source.life, limit, spilled, self._spec.groups)
+        end = End(source, self._spec.groups, limit, spilled, purge, self._reader)
+        return end.still_needed(rows, arriving=True)
 
     def _produce(self, operator: OperatorSpec, deltas: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
         task = task_of(operator, self._options)
@@ -248,7 +263,9 @@ class SiteTask:
         if order is None or operator is None:
             return
         task = task_of(operator, self._options)
-        cleanup = SiteCleanup(self._spec.storage, self._spec.groups, order, operator, self._spec.decisions)
+        cleanup = SiteCleanup(
+            self._spec.storage, self._spec.groups, order, operator, self._spec.decisions, self._reader
+        )
         for results in cleanup.results(task):
             yield from self._give(operator, results)
             self._reach("mid-cleanup")
@@ -270,6 +287,12 @@ class SiteTask:
         views = [view_of(self._spec, run, part) for run, part in live]
         views += [RunView(open_run(self._spec.storage, run)) for run in self._earlier.get(source.tag, [])]
         return Side(tuple(views), no_rows(source.schema) if delta is None else delta)
+
+    def _keep_promises(self) -> None:
+        """Write the promises that came, and merge those there are."""
+        self._changes += self._promises.close(self._name)
+        for order in self._spec.promise_merges.get(self._site, ()):
+            self._changes.append(self._reader.merged(order, self._name(), self._spec.groups))
 
     def _name(self) -> RunId:
         return RunId(run_name(self._spec.epoch, self._site, uuid.uuid4().hex[:12]))
@@ -294,6 +317,8 @@ class SiteTask:
             latest=self._admission.latest,
             rejected=self._admission.rejected,
             rejected_files=() if self._rejected is None else self._rejected.close(),
+            ended=tuple(sorted(self._promises.ended)),
+            promised_until=self._promises.until,
         )
         self.effects_name = write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
         if self._spec.is_limited:  # Arrow would keep what it has freed for next time, on top of the budget

@@ -9,6 +9,7 @@ from functools import reduce
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from watersmeet.model.ids import BatchId, InputName, OperatorId, RunId, SiteId, Version
@@ -136,12 +137,37 @@ class SeeTimes(msgspec.Struct, frozen=True, tag=True):
 
 
 class DecideRows(msgspec.Struct, frozen=True, tag=True):
-    """Of some groups, all rows of an input up to a limit have come out, or never will."""
+    """Of some groups, all rows of an input up to a limit have come out, or never will.
+
+    The same holds of those whose keys were promised up to a version.
+    """
 
     operator: OperatorId
     input: InputName
     groups: GroupSet
     limit: int
+    promised: int | None = None
+
+
+class AddPromises(msgspec.Struct, frozen=True, tag=True):
+    """Values of a stream will not come any more: a run of one of its stores."""
+
+    stream: str
+    run: RunFile
+
+
+class MergePromises(msgspec.Struct, frozen=True, tag=True):
+    """Runs of a store are one."""
+
+    merged: tuple[RunId, ...]
+    run: RunFile
+
+
+class EndStreams(msgspec.Struct, frozen=True, tag=True):
+    """Streams have ended, or no row of theirs comes that is before a time."""
+
+    streams: tuple[str, ...] = ()
+    until: dict[str, int] = {}
 
 
 class EndInput(msgspec.Struct, frozen=True, tag=True):
@@ -199,6 +225,9 @@ Change = (
     | ReplacePlan
     | SeeTimes
     | DecideRows
+    | AddPromises
+    | MergePromises
+    | EndStreams
     | EndInput
     | DropRows
     | WriteResults
@@ -247,8 +276,21 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return _replan(manifest, change)
         case SeeTimes(latest):
             return replace(manifest, latest={**manifest.latest, **latest})
-        case DecideRows(operator, source, groups, limit):
-            return _decide(manifest, operator, source, groups, limit)
+        case DecideRows():
+            return _decide(manifest, change)
+        case AddPromises(stream, run):
+            known = (*manifest.promises.get(run.input, ()), run)
+            promised = {**manifest.promised, stream: following}
+            return replace(manifest, promises={**manifest.promises, run.input: known}, promised=promised)
+        case MergePromises(merged, run):
+            left = tuple(each for each in manifest.promises[run.input] if each.id not in merged)
+            return replace(manifest, promises={**manifest.promises, run.input: (*left, run)})
+        case EndStreams(streams, until):
+            since = {**dict.fromkeys(streams, following), **manifest.ended}
+            later = {name: max(time, manifest.promised_until.get(name, time)) for name, time in until.items()}
+            promised = {**manifest.promised, **dict.fromkeys(streams, following)}
+            times = {**manifest.promised_until, **later}
+            return replace(manifest, ended=since, promised_until=times, promised=promised)
         case EndInput():
             return replace(manifest, has_ended=True)
         case DropRows(operator, runs, groups):
@@ -318,11 +360,20 @@ def _relabel(
     return _with(manifest, operator, replace(manifest.operators[operator], slices=slices))
 
 
-def _decide(manifest: Manifest, operator: OperatorId, source: InputName, groups: GroupSet, limit: int) -> Manifest:
-    state = manifest.operators[operator]
-    before = state.decided[source].array if source in state.decided else np.full(manifest.groups, UNDECIDED)
-    after = np.where(groups.mask(manifest.groups), np.maximum(before, limit), before)
-    return _with(manifest, operator, replace(state, decided={**state.decided, source: Vector.of(after)}))
+def _decide(manifest: Manifest, change: DecideRows) -> Manifest:
+    state, own = manifest.operators[change.operator], change.groups.mask(manifest.groups)
+    if change.limit != UNDECIDED:
+        decided = {**state.decided, change.input: _raised(state.decided.get(change.input), own, change.limit)}
+        state = replace(state, decided=decided)
+    if change.promised is not None:
+        keys = _raised(state.decided_keys.get(change.input), own, change.promised)
+        state = replace(state, decided_keys={**state.decided_keys, change.input: keys})
+    return _with(manifest, change.operator, state)
+
+
+def _raised(known: Vector | None, groups: npt.NDArray[np.bool_], value: int) -> Vector:
+    before = np.full(len(groups), UNDECIDED) if known is None else known.array
+    return Vector.of(np.where(groups, np.maximum(before, value), before))
 
 
 def _replan(manifest: Manifest, change: ReplacePlan) -> Manifest:

@@ -89,4 +89,4 @@ class Collector:
 
 
 def _named(manifest: Manifest) -> frozenset[str]:
-    return runs.paths(list(manifest.runs.values()))
+    return runs.paths([*manifest.runs.values(), *manifest.promise_runs])

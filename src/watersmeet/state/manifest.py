@@ -88,7 +88,8 @@ class OperatorState(msgspec.Struct, frozen=True):
     ``output`` counts the query's results that came through a group, ``inter`` the bytes of intermediate results it
     caused further up. ``statistics`` are the counts of a strategy (`watersmeet.adapt.statistics`), as of some version.
     Of an input whose rows come out alone if they have no match, ``decided`` tells for each group up to which value of
-    their last column that is known (`watersmeet.state.promises`).
+    their last column that is known (`watersmeet.state.promises`), and ``decided_keys`` up to which version punctuations
+    were made that it is known for.
     """
 
     routing: tuple[SiteId, ...]
@@ -97,6 +98,7 @@ class OperatorState(msgspec.Struct, frozen=True):
     inter: Vector = Vector()
     statistics: dict[str, Vector] = {}
     decided: dict[InputName, Vector] = {}
+    decided_keys: dict[InputName, Vector] = {}
 
 
 class Cleaning(msgspec.Struct, frozen=True):
@@ -130,7 +132,9 @@ class Manifest(msgspec.Struct, frozen=True):
 
     ``plan`` is carried out; ``original`` is the one the query gave as it was written, where another took its place.
     ``latest`` is the latest event time of the rows of each stream that were accepted; if the input ``has_ended``, no
-    further rows are. ``rejected`` are files of rows that were not.
+    further rows are. ``rejected`` are files of rows that were not. Of punctuations, ``promises`` are the runs of each
+    store, ``promised_until`` are times before which a stream promises no rows, and ``ended`` the streams that have
+    ended, with the version since when they have; ``promised`` is the last version that brought any for a stream.
     """
 
     query_id: str
@@ -147,6 +151,10 @@ class Manifest(msgspec.Struct, frozen=True):
     latest: dict[str, int] = {}
     has_ended: bool = False
     rejected: ResultFiles | None = None
+    promises: dict[InputName, tuple[RunFile, ...]] = {}
+    promised_until: dict[str, int] = {}
+    ended: dict[str, int] = {}
+    promised: dict[str, int] = {}
 
     @property
     def written(self) -> Plan:
@@ -188,6 +196,11 @@ class Manifest(msgspec.Struct, frozen=True):
         for part in self.operators[operator].slices:
             found.setdefault(part.generation, []).append(part.groups)
         return {generation: GroupSet.union(sets) for generation, sets in found.items()}
+
+    @property
+    def promise_runs(self) -> list[RunFile]:
+        """The runs of all stores of promises."""
+        return [run for store in self.promises.values() for run in store]
 
     @property
     def bytes(self) -> int:

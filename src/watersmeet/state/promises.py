@@ -21,6 +21,7 @@ import numpy as np
 
 from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import Input, Life, Operator
+from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import UNDECIDED, Manifest, RunFile
 from watersmeet.state.vectors import Vector
 
@@ -34,8 +35,14 @@ Begins = Mapping[InputName, int | None]
 
 def watermark(manifest: Manifest, stream: str) -> int | None:
     """The time before which no row of a stream comes any more; None where nothing is promised."""
-    if manifest.has_ended:
+    if manifest.has_ended or stream in manifest.ended:
         return FOREVER
+    times = (lateness_limit(manifest, stream), manifest.promised_until.get(stream))
+    return max((time for time in times if time is not None), default=None)
+
+
+def lateness_limit(manifest: Manifest, stream: str) -> int | None:
+    """The time before which rows of a stream are late."""
     latest, delay = manifest.latest.get(stream), manifest.plan.stream(stream).delay_us
     return None if latest is None or delay is None else latest - delay
 
@@ -64,7 +71,7 @@ def _final(manifest: Manifest, operator: Operator, found: Limits) -> int | None:
     times = [watermark(manifest, stream)]
     while source.operator:
         below = manifest.plan.operator(source.operator)
-        source = next(each for each in below.inputs if stream in _streams(manifest, each))
+        source = next(each for each in below.inputs if stream in streams_of(manifest, each))
         times += _stored_from(manifest, below, source, stream, found)
     return _least(times)
 
@@ -92,12 +99,12 @@ def _last_bounds(run: RunFile, source: Input) -> tuple[int, int] | None:
     return None if source.life is None else ends(run, source.life)
 
 
-def _streams(manifest: Manifest, source: Input) -> frozenset[str]:
+def streams_of(manifest: Manifest, source: Input) -> frozenset[str]:
     """The streams that an input brings."""
     if source.stream:
         return frozenset({source.stream})
     below = manifest.plan.operator(str(source.operator))
-    return frozenset().union(*(_streams(manifest, each) for each in below.inputs))
+    return frozenset().union(*(streams_of(manifest, each) for each in below.inputs))
 
 
 def decidable(manifest: Manifest) -> Limits:
@@ -115,6 +122,42 @@ def decided(manifest: Manifest, operator: OperatorId, source: InputName) -> Vect
     """Up to which value of their last column rows of an input are decided, by group."""
     known = manifest.operators[operator].decided.get(source)
     return Vector.of(np.full(manifest.groups, UNDECIDED)) if known is None else known
+
+
+def promising_input(operator: Operator, source: Input) -> Input:
+    """The input whose promises decide on rows of another one; of an aggregate, its own."""
+    return next((each for each in operator.inputs if each is not source), source)
+
+
+def newest_promise(manifest: Manifest, source: Input) -> int:
+    """The last version that brought a promise of any stream an input is made of, if nothing is missing of it."""
+    if any(manifest.spilled(below) for below in _operators_below(manifest, source)):
+        return UNDECIDED  # what they miss may still come
+    return max(manifest.promised.get(stream, UNDECIDED) for stream in streams_of(manifest, source))
+
+
+def undecided_keys(manifest: Manifest) -> Iterator[InputName]:
+    """The preserved inputs that have rows, and were not asked yet about the last keys that the others have promised."""
+    for operator in manifest.plan.operators if manifest.promised else ():
+        missing = manifest.spilled(operator.id)
+        for source in (operator.inputs[number] for number in operator.preserved):
+            known = manifest.operators[operator.id].decided_keys.get(source.name)
+            newest = newest_promise(manifest, promising_input(operator, source))
+            held = GroupSet.union(
+                part.groups - missing
+                for part in manifest.operators[operator.id].slices
+                if manifest.runs[part.run].input == source.name
+            )
+            before = UNDECIDED if known is None or not held else int(known.array[held.mask(manifest.groups)].min())
+            if held and before < newest:
+                yield source.name
+
+
+def _operators_below(manifest: Manifest, source: Input) -> Iterator[OperatorId]:
+    if source.operator:
+        yield source.operator
+        for each in manifest.plan.operator(source.operator).inputs:
+            yield from _operators_below(manifest, each)
 
 
 def droppable(manifest: Manifest) -> Limits:
@@ -174,7 +217,7 @@ def _spread(manifest: Manifest, source: Input) -> int | None:
 
 def _by_operator(manifest: Manifest) -> Iterator[tuple[Operator, Begins]]:
     """The operators bottom-up, with the times before which no row of any input below comes any more."""
-    if not manifest.latest and not manifest.has_ended:
+    if not (manifest.latest or manifest.has_ended or manifest.ended or manifest.promised_until):
         return
     begins: dict[InputName, int | None] = {}
     for operator in manifest.plan.operators:
@@ -184,6 +227,12 @@ def _by_operator(manifest: Manifest) -> Iterator[tuple[Operator, Begins]]:
         yield operator, begins
         held = list(_held(manifest, operator))
         begins[InputName(operator.id)] = _least([*(begins[each.name] for each in operator.inputs), *held])
+
+
+def limit_by(manifest: Manifest, operator: Operator, source: Input, other: Input) -> int | None:
+    """Up to which value of their last column rows of an input have ended for another one."""
+    begins = next((found for each, found in _by_operator(manifest) if each.id == operator.id), None)
+    return None if begins is None else _limit_by(source, other, begins[other.name])
 
 
 def _limit(source: Input, operator: Operator, begins: Begins) -> int | None:

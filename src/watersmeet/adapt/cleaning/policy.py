@@ -19,7 +19,7 @@ from watersmeet.model.plan import Operator
 from watersmeet.state.changes import BeginCleaning, FinishCleaning, ReviveGroups, UniteGenerations, apply
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Cleaning, Manifest
-from watersmeet.state.promises import decidable, decided, ends
+from watersmeet.state.promises import decidable, decided, ends, undecided_keys
 from watersmeet.state.sizes import bytes_by_generation, live_bytes_by_site, total_bytes
 
 
@@ -131,6 +131,7 @@ def returning(manifest: Manifest, operator: OperatorId, groups: Sequence[int], o
 
 def _due(manifest: Manifest) -> Iterator[InputName]:
     """The inputs that have rows which will be decided in the next step, and are not yet."""
+    yield from undecided_keys(manifest)
     for (operator, source), limit in decidable(manifest).items():
         known = decided(manifest, operator, source).array
         missing = manifest.spilled(operator)

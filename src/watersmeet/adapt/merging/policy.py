@@ -5,9 +5,10 @@ it. A run counts with what is still used of it: after spills a large file may ho
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watersmeet.adapt.merging import choice
+from watersmeet.adapt.merging.purging import Purging
 from watersmeet.adapt.policy import Merge, Moment, Suggestion, View
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.model.plan import Input, Operator
@@ -28,14 +29,19 @@ class MergePolicy:
 
     round_bytes: int
     merges_closed: bool
+    purging: Purging = field(default_factory=Purging)
     moments: frozenset[Moment] = frozenset({"tasks"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
-        """A merge for every site and input that has too many runs."""
+        """A merge for every site and input that has too many runs; and runs that may hold rows which can go."""
         manifest, over = view.manifest, droppable(view.manifest)
+        purged = self.purging.due(manifest)
         for operator in manifest.plan.operators:
-            for site in range(manifest.sites):
-                yield from map(Suggestion, self._at(manifest, operator, SiteId(site), over))
+            for site in map(SiteId, range(manifest.sites)):
+                merges = list(self._at(manifest, operator, site, over))
+                yield from map(Suggestion, merges)
+                if (operator.id, site) in purged:
+                    yield from map(Suggestion, _purges(manifest, operator.id, site, merges))
 
     def _at(self, manifest: Manifest, operator: Operator, site: SiteId, over: Limits) -> Iterator[Merge]:
         live = manifest.live(operator.id, site)
@@ -78,6 +84,17 @@ def _live(
         chosen, reason = choice.choose_by_age(sizes, spans, limit), f"{len(runs)} live runs of {source.name}, by age"
     if chosen:
         yield Merge(site, operator, source.name, tuple(chosen), here, reason=reason)
+
+
+def _purges(manifest: Manifest, operator: OperatorId, site: SiteId, merges: Iterable[Merge]) -> Iterator[Merge]:
+    """Live runs that are not merged, to be looked at."""
+    merged = {run for merge in merges for run in merge.runs}
+    here = groups_at(manifest.operators[operator].routing, site)
+    for run, part in manifest.live(operator, site):
+        groups = part.groups & here
+        if groups and run.id not in merged:
+            reason = f"punctuations may let rows of {run.input} go"
+            yield Merge(site, operator, run.input, (run.id,), groups, reason=reason, only_purges=True)
 
 
 def _spans(source: Input, runs: Iterable[RunFile]) -> dict[RunId, tuple[int, int]] | None:

@@ -16,8 +16,9 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from watersmeet.driver.topology import Topology
+from watersmeet.driver.topology import Topology, promises_name
 from watersmeet.model.errors import WorkerError
+from watersmeet.model.ids import InputName
 from watersmeet.model.plan import QUOTED, Column, Input, Operator, quoted
 from watersmeet.runners.spark.exchange import Exchange
 from watersmeet.runners.spark.session import this_python
@@ -68,14 +69,21 @@ class FirstDelta:
 
     def _write_down(self, topology: Topology, routing: Routing) -> None:
         numbers = {name: number for number, name in enumerate(self.union.streams)}
-        sources = topology.stream_tags()
-        stream_of = {tag: numbers[source.name] for tag, source in sources.items()}
-        rules = {stream_of[tag]: self._rule(topology, source) for tag, source in sources.items()}
-        tables = {stream_of[tag]: routing[topology.inputs[tag][0].id] for tag in sources}
+        inputs, promises = topology.stream_tags(), topology.promise_tags()
+        own = {source.name: (tag, source) for tag, source in inputs.items()}
+        sources = inputs | {tag: own[InputName(stream.name)][1] for tag, stream in promises.items()}
+        stream_of = {tag: numbers[source.name] for tag, source in inputs.items()}
+        stream_of |= {tag: numbers[promises_name(stream.name)] for tag, stream in promises.items()}
+        rules = {stream_of[tag]: self._rule(topology, source) for tag, source in inputs.items()}
+        rules |= {stream_of[tag]: _Rule(is_promise=True) for tag in promises}
+        tables = {
+            stream_of[tag]: routing[topology.inputs[own[source.name][0]][0].id] for tag, source in sources.items()
+        }
         layout = topology.incoming(0)
         hashed = by_case(STREAM, {number: rule.hash for number, rule in rules.items()}, rules)
         kind = by_case(STREAM, {number: rule.kind for number, rule in rules.items()}, rules)
-        tag = by_case(STREAM, {number: F.lit(tag) for tag, number in stream_of.items()}, stream_of.values())
+        tags = {number: tag_of(Kind.PROMISE, tag) if tag in promises else tag for tag, number in stream_of.items()}
+        tag = by_case(STREAM, {number: F.lit(tag) for number, tag in tags.items()}, tags.keys())
         slots = _slots(layout, sources, self.union.layout, STREAM, stream_of)
         all_kept = [rule.keeps_all for rule in rules.values()]
         kept = {number: F.lit(True) if rule.keeps_all else rule.joins for number, rule in rules.items()}
@@ -92,29 +100,30 @@ class FirstDelta:
         stream = topology.plan.stream(source.name)
         tag = next(number for number, each in topology.stream_tags().items() if each is source)
         is_preserved = topology.is_preserved(tag)
-        if stream.time is None:
-            return _Rule(keys, is_preserved=is_preserved)
-        texts = (stream.time.sql, *((passes(stream.name).sql,) if holds_back(stream) else ()))
-        time, *flags = (in_slots(text, self.union.layout) for text in texts)
-        return _Rule(keys, time, flags[0] if flags else None, is_preserved=is_preserved)
+        time = None if stream.time is None else in_slots(stream.time.sql, self.union.layout)
+        flag = in_slots(passes(stream.name).sql, self.union.layout) if holds_back(stream) else None
+        return _Rule(keys, time, flag, is_preserved=is_preserved, is_checked=stream.is_checked)
 
 
 @dataclass(frozen=True)
 class _Rule:
     """How the rows of a stream become messages: the SQL of their key, and of their time and filters, if they have any.
 
-    Rows that join nothing are dropped, or go to any site if they have a time, or come out without a match.
+    Rows that join nothing are dropped, or go to any site if they are checked, or come out without a match. Punctuations
+    have no key, and all go to one site.
     """
 
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] = ()
     time: str | None = None
     passes: str | None = None
     is_preserved: bool = False
+    is_checked: bool = False
+    is_promise: bool = False
 
     @property
     def keeps_all(self) -> bool:
         """Whether rows that join nothing go on, too."""
-        return bool(self.time) or self.is_preserved
+        return self.is_checked or self.is_preserved or self.is_promise
 
     @property
     def joins(self) -> SparkColumn:
@@ -124,13 +133,15 @@ class _Rule:
     @property
     def hash(self) -> SparkColumn:
         """The hash of a row's key, or of its time if it joins nothing."""
+        if self.is_promise:
+            return F.lit(0).cast("bigint")
         hashed = hash_of(self.keys)
         return F.when(self.joins, hashed).otherwise(hash_of([self.time])) if self.time else hashed
 
     @property
     def kind(self) -> SparkColumn:
         """What its tag has in addition: the kind of its message, if it joins nothing."""
-        if not self.keeps_all:
+        if not self.keeps_all or self.is_promise:
             return F.lit(0)
         others = F.lit(tag_of(Kind.UNMATCHED if self.is_preserved else Kind.UNJOINED))
         if self.is_preserved and self.passes:

@@ -8,15 +8,17 @@ streaming query goes on. They are hashed in the select of each batch (`levels`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from watersmeet.driver.topology import Topology
-from watersmeet.model.plan import Column, Stream, quoted
-from watersmeet.runners.spark.split import all_of, expression
+from watersmeet.driver.topology import PROMISES_OF, WORD, Topology, promises_name
+from watersmeet.model.plan import Column, Input, Stream, quoted
+from watersmeet.operators.promises.patterns import KEY
+from watersmeet.runners.spark.split import all_of, expression, hash_of, is_whole
 from watersmeet.runners.spark.types import null
 from watersmeet.site.layout import ROW, Layout, pack, slot_name
 
@@ -34,25 +36,29 @@ class UnionLayout:
     def of(cls, topology: Topology) -> "UnionLayout":
         """The layout of a query's streams, which is the same for all of its plans."""
         columns = topology.stream_columns()
-        names = tuple(stream.name for stream in topology.plan.streams if stream.name in columns)
+        names = [stream.name for stream in topology.plan.streams if stream.name in columns]
         flags = {name: (passes(name),) if holds_back(topology.plan.stream(name)) else () for name in names}
-        rows = {column: pa.string() for some in columns.values() for column in some if column.field == ROW}
-        types = {**topology.plan.types, **rows, **{column: pa.bool_() for flag in flags.values() for column in flag}}
-        return cls(names, pack({n: (*columns[name], *flags[name]) for n, name in enumerate(names)}, types))
+        told = {name: (*columns[name], *flags[name]) for name in names}
+        told |= {promises_name(each.name): topology.promise_columns(each) for each in topology.promise_tags().values()}
+        kinds = {column: pa.bool_() for flag in flags.values() for column in flag}
+        types = topology.types_of(column for some in told.values() for column in some if column not in kinds)
+        return cls(tuple(told), pack(dict(enumerate(told.values())), {**types, **kinds}))
 
     def union(self, topology: Topology, frames: Mapping[str, DataFrame]) -> DataFrame:
-        """All streams as one."""
+        """All streams as one, with their punctuations."""
         first, *others = (self._part(topology, number, frames[name]) for number, name in enumerate(self.streams))
         for part in others:
             first = first.union(part)
         return first
 
     def _part(self, topology: Topology, number: int, frame: DataFrame) -> DataFrame:
-        name = self.streams[number]
+        name, is_promise = self.streams[number].removesuffix(PROMISES_OF), PROMISES_OF in self.streams[number]
         frame, stream = frame.alias(name), topology.plan.stream(name)
-        for condition in () if holds_back(stream) else stream.filters:
+        for condition in () if holds_back(stream) or is_promise else stream.filters:
             frame = frame.where(condition)
-        own = {slot: _value(column, stream) for column, slot in self.layout.columns[number]}
+        source = next(each for each in topology.stream_tags().values() if each.name == name)
+        value = partial(_promise_value, source=source) if is_promise else partial(_value, stream=stream)
+        own = {slot: value(column) for column, slot in self.layout.columns[number]}
         slots = [
             own[slot].alias(slot_name(slot)) if slot in own else null(kind, slot_name(slot))
             for slot, kind in enumerate(self.layout.slots)
@@ -67,13 +73,31 @@ def passes(stream: str) -> Column:
 
 def holds_back(stream: Stream) -> bool:
     """Whether rows that filters do not let pass are only marked: they still tell how far the stream's time has come."""
-    return stream.time is not None and bool(stream.filters)
+    return stream.is_checked and bool(stream.filters)
 
 
 def _value(column: Column, stream: Stream) -> SparkColumn:
     if column == passes(stream.name):
         return F.coalesce(all_of([F.expr(condition) for condition in stream.filters]), F.lit(False))
+    if column.field.endswith(WORD):
+        return _word(Column(column.stream, column.field.removesuffix(WORD)))
     if column.field == ROW:
         own = (expression(f"{quoted(stream.name)}.{quoted(name)}").alias(name) for name in stream.schema.names)
         return F.to_json(F.struct(*own), {"ignoreNullFields": "false"})
     return expression(column.sql)
+
+
+def _promise_value(column: Column, source: Input) -> SparkColumn:
+    """A column of a stream's punctuations, whose values have the names that the stream's columns have."""
+    stream = column.stream.removesuffix(PROMISES_OF)
+    if column.field == KEY:
+        keys = [key.sql for key in source.keys]
+        return F.when(is_whole(keys), hash_of(keys))
+    if column.field.endswith(WORD):
+        return _word(Column(stream, column.field.removesuffix(WORD)))
+    return expression(Column(stream, column.field).sql)
+
+
+def _word(column: Column) -> SparkColumn:
+    """What is hashed of a column; of a null, nothing."""
+    return F.when(expression(column.sql).isNotNull(), hash_of([column.sql]))

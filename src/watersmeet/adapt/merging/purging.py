@@ -1,0 +1,50 @@
+"""When to look for rows that can go because of punctuations, and to write their runs anew without them.
+
+Which rows a punctuation lets go is not known until they are looked at. So all live runs of an operator are looked at
+once new promises have come, but only as often as it pays: at once while there is little, else when the state has grown
+by `GROWTH` since, so that what looking costs follows what came in. When memory is short it is done at once, too:
+purging comes before spilling. Any merge drops such rows as well.
+"""
+
+from dataclasses import dataclass, field
+
+from watersmeet.model.ids import OperatorId, SiteId
+from watersmeet.state.manifest import Manifest
+from watersmeet.state.sizes import live_bytes_by_site
+
+SMALL_BYTES = 4 << 20
+GROWTH = 1.5
+SHORT = 0.8
+"""Memory is short when this part of the budget is used."""
+
+
+@dataclass
+class Purging:
+    """Tells when it pays to look; ``growth`` is by how much state has to have grown since the last time."""
+
+    budget_bytes: int | None = None
+    growth: float = GROWTH
+    _looked: dict[tuple[OperatorId, SiteId], tuple[int, int]] = field(default_factory=dict)
+
+    def due(self, manifest: Manifest) -> set[tuple[OperatorId, SiteId]]:
+        """The operators and sites whose runs are looked at in the next step."""
+        newest = max(manifest.promised.values(), default=0)
+        if not newest:
+            return set()
+        short = self._short_sites(manifest)
+        pairs = [(name, SiteId(site)) for name in manifest.operators for site in range(manifest.sites)]
+        return {pair for pair in pairs if self._is_due(manifest, pair, newest, is_short=pair[1] in short)}
+
+    def _is_due(self, manifest: Manifest, pair: tuple[OperatorId, SiteId], newest: int, *, is_short: bool) -> bool:
+        size = sum(run.bytes for run, _ in manifest.live(*pair))
+        looked, before = self._looked.get(pair, (0, 0))
+        is_due = looked < newest and (is_short or size <= SMALL_BYTES or size >= self.growth * before)
+        if is_due:
+            self._looked[pair] = newest, size
+        return is_due
+
+    def _short_sites(self, manifest: Manifest) -> set[int]:
+        budget = self.budget_bytes
+        if budget is None:
+            return set()
+        return {site for site, size in enumerate(live_bytes_by_site(manifest)) if size > SHORT * budget}

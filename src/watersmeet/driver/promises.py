@@ -1,0 +1,212 @@
+"""What site tasks are told of punctuations: the stores, who brings more, and which keys each input has promised.
+
+A key of an operator is promised by an input once every stream that the input is made of has promised it. For that, a
+stream must have a column that is a part of the key, or equal to one by the joins below. Results that an operator below
+misses may still come: until they are cleaned, nothing is promised by what it gives.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from watersmeet.adapt.merging import choice
+from watersmeet.driver.topology import Topology
+from watersmeet.model.ids import InputName, SiteId
+from watersmeet.model.plan import Column, Input, Key, Operator, Stream
+from watersmeet.operators.hashing import is_hashable
+from watersmeet.operators.promises.patterns import shape_of
+from watersmeet.operators.promises.ranges import is_countable
+from watersmeet.operators.promises.stores import Store, stores_of
+from watersmeet.site.promise_spec import (
+    InputKeysSpec,
+    OtherInput,
+    PromiseMerge,
+    PunctuatedStream,
+    PurgeRule,
+    StreamKeysSpec,
+)
+from watersmeet.state.manifest import UNDECIDED, Manifest, RunFile
+from watersmeet.state.promises import limit_by, newest_promise, streams_of
+from watersmeet.state.vectors import Vector
+
+StoreRuns = Mapping[InputName, tuple[Store, tuple[RunFile, ...]]]
+
+
+@dataclass(frozen=True)
+class KeyPromises:
+    """What follows from the promises of a manifest's streams for the keys of its operators."""
+
+    manifest: Manifest
+    topology: Topology
+
+    @cached_property
+    def stores(self) -> StoreRuns:
+        """The stores of all streams, with what they hold."""
+        return {
+            store.name: (store, self.manifest.promises.get(store.name, ()))
+            for stream in self.manifest.plan.streams
+            for store in stores_of(self.manifest.plan, stream)
+        }
+
+    def punctuated(self) -> dict[int, PunctuatedStream]:
+        """The streams of punctuations, by the tag of their messages."""
+        return {tag: self._punctuated(stream) for tag, stream in self.topology.promise_tags().items()}
+
+    def of_input(self, operator: Operator, source: Input) -> InputKeysSpec | None:
+        """How an input promises the keys of its operator; None where it cannot."""
+        if not self.is_any:
+            return None
+        streams = [self._of_stream(operator, source, stream) for stream in self._streams(source)]
+        known = [each for each in streams if each is not None]
+        is_whole = len(known) == len(streams) and newest_promise(self.manifest, source) > UNDECIDED
+        return InputKeysSpec(tuple(known)) if is_whole else None
+
+    def purge(self, operator: Operator, source: Input) -> PurgeRule | None:
+        """Which rows of an input can go because of promised keys; None where none can."""
+        if not self.is_any:
+            return None
+        others = [each for each in operator.inputs if each is not source]
+        asked = others[0] if operator.kind == "outer" else None
+        promising = [self.of_input(operator, each) for each in (others or [source])]
+        if operator.kind == "join":
+            limits = [limit_by(self.manifest, operator, source, each) for each in others]
+            pairs = [OtherInput(keys, limit) for keys, limit in zip(promising, limits, strict=True)]
+            is_useful = any(promising) and all(each.keys or each.limit is not None for each in pairs)
+            return PurgeRule(tuple(pairs)) if is_useful else None
+        own = self.of_input(operator, source) if asked and _is_preserved(operator, asked) else None
+        if promising[0] is None or (own is None and asked and _is_preserved(operator, asked)):
+            return None
+        return PurgeRule(
+            (OtherInput(promising[0]),),
+            own,
+            self.decided(operator, source) if _is_preserved(operator, source) else None,
+            self.decided(operator, asked) if asked and _is_preserved(operator, asked) else None,
+            spares_arriving=operator.kind == "aggregate",
+        )
+
+    def decided(self, operator: Operator, source: Input) -> Vector:
+        """By group, up to which version keys were promised for which rows of an input are decided."""
+        known = self.manifest.operators[operator.id].decided_keys.get(source.name)
+        return known or Vector.of([UNDECIDED] * self.manifest.groups)
+
+    def merges(self) -> dict[SiteId, tuple[PromiseMerge, ...]]:
+        """The merges of stores that have many runs, dealt out to the sites."""
+        orders: dict[SiteId, list[PromiseMerge]] = {}
+        for number, (name, (_, runs)) in enumerate(self.stores.items()):
+            chosen = choice.choose({run.id: run.bytes for run in runs}) if len(runs) >= choice.FAN_IN else []
+            if chosen:
+                site = SiteId((self.manifest.version + number) % self.manifest.sites)
+                orders.setdefault(site, []).append(PromiseMerge(name, tuple(chosen), self._told_by()))
+        return {site: tuple(some) for site, some in orders.items()}
+
+    @cached_property
+    def is_any(self) -> bool:
+        """Whether any stream has promised values, or has ended."""
+        return bool(self.manifest.ended or any(stream.has_promises for stream in self.manifest.plan.streams))
+
+    def _told_by(self) -> int:
+        """The version up to which nobody asks any more which promises are new."""
+        preserved = [(o, o.inputs[number]) for o in self.manifest.plan.operators for number in o.preserved]
+        known = [int(self.decided(operator, source).array.min()) for operator, source in preserved]
+        return max(0, min(known, default=self.manifest.version))
+
+    def _punctuated(self, stream: Stream) -> PunctuatedStream:
+        columns = stream.punctuated or ()
+        own = [store for store in stores_of(self.manifest.plan, stream) if not store.is_unique]
+        ranges = tuple((columns.index(store.columns[0]), store) for store in own if store.is_ranges)
+        patterns = next((store for store in own if not store.is_ranges), None)
+        return PunctuatedStream(stream.name, columns, stream.time, ranges, patterns)
+
+    def _streams(self, source: Input) -> list[Stream]:
+        """The streams that an input is made of."""
+        names = streams_of(self.manifest, source)
+        return [stream for stream in self.manifest.plan.streams if stream.name in names]
+
+    def _of_stream(self, operator: Operator, source: Input, stream: Stream) -> StreamKeysSpec | None:
+        """How a stream promises the keys of an operator; None where it never does."""
+        ended = self.manifest.ended.get(stream.name)
+        ended = self.manifest.version if ended is None and self.manifest.has_ended else ended
+        columns = [self._column_of(stream, column) for column in _sources(operator, source)]
+        ranges, patterns = [], []
+        for store in stores_of(self.manifest.plan, stream):
+            if store.is_ranges:
+                column = store.columns[0]
+                ranges += [
+                    (place, store.name, self._hashed_type(operator, source))
+                    for place, own in enumerate(columns)
+                    if own == column and is_countable(_type(operator, source, place, self.manifest.plan.types))
+                ]
+            elif any(column in store.columns for column in columns):
+                names = tuple(column.name if column in store.columns else None for column in columns)
+                rehash, is_whole = self._rehash(operator, source, stream), _holds(store, columns)
+                shape = _shape(store, columns) if rehash is not None and is_whole else None
+                if shape is not None or not store.is_unique:
+                    patterns.append((store.name, names, shape, bool(rehash)))
+        if ended is None and not ranges and not patterns:
+            return None
+        return StreamKeysSpec(ended, tuple(ranges), tuple(patterns), operator.hash_decides)
+
+    def _column_of(self, stream: Stream, column: Column | None) -> Column | None:
+        """The stream's own column that is equal to another by the joins."""
+        return next((each for each in self._equal.get(column, {column}) if each and each.stream == stream.name), None)
+
+    @cached_property
+    def _equal(self) -> dict[Column | None, set[Column | None]]:
+        """All columns that joins make equal to a column."""
+        classes: dict[Column | None, set[Column | None]] = {}
+        for operator in self.manifest.plan.operators:
+            for keys in zip(*(each.keys for each in operator.inputs), strict=True) if operator.kind == "join" else ():
+                own = {key.source for key in keys if key.source}
+                merged = own.union(*(classes.get(each, set()) for each in own))
+                classes.update(dict.fromkeys(merged, merged))
+        return classes
+
+    def _rehash(self, operator: Operator, source: Input, stream: Stream) -> bool | None:
+        """Whether a key's hash is that of the hash a stream's punctuations have; None where they differ otherwise."""
+        if source.stream:
+            return False
+        below, own = next(
+            (each, part) for each in self.manifest.plan.operators for part in each.inputs if part.stream == stream.name
+        )
+        if operator.kind == "aggregate":
+            values = [self.manifest.plan.types[column] for column in source.key_values]
+            is_same = len(own.keys) == len(values) == 1 and own.keys[0].type == values[0]
+            return True if is_same and below.kind != "aggregate" else None
+        here, there = _sources(operator, source), _sources(below, own)
+        is_same = [key.type for key in source.keys] == [key.type for key in own.keys]
+        places = [self._column_of(stream, column) for column in here]
+        return False if is_same and places == list(there) else None
+
+    def _hashed_type(self, operator: Operator, source: Input) -> pa.DataType | None:
+        """The type of the only part of a key, if its hash can be computed here."""
+        keys = source.keys
+        is_plain = operator.kind != "aggregate" and len(keys) == 1 and is_hashable(keys[0].type)
+        return keys[0].type if is_plain and self.topology.parcels else None
+
+
+def _is_preserved(operator: Operator, source: Input) -> bool:
+    return any(operator.inputs[number] is source for number in operator.preserved)
+
+
+def _holds(store: Store, columns: Sequence[Column | None]) -> bool:
+    """Whether patterns of a store may be of some columns, all of which are known; unique ones are of all it has."""
+    return set(columns) == {*store.columns} if store.is_unique else set(columns) <= {*store.columns}
+
+
+def _shape(store: Store, columns: Sequence[Column | None]) -> int:
+    """The shape of patterns that have a value for each of some columns."""
+    return shape_of([store.columns.index(column) for column in dict.fromkeys(columns) if column is not None])
+
+
+def _sources(operator: Operator, source: Input) -> tuple[Column | None, ...]:
+    """The streams' columns that are the parts of a key."""
+    if operator.kind == "aggregate":
+        return tuple(None if column.field.startswith("#") else column for column in source.key_values)
+    return tuple(key.source for key in source.keys)
+
+
+def _type(operator: Operator, source: Input, place: int, types: Mapping[Column, pa.DataType]) -> pa.DataType:
+    keys: tuple[Key, ...] = source.keys
+    return types[source.key_values[place]] if operator.kind == "aggregate" else keys[place].type

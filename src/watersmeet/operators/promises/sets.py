@@ -1,0 +1,209 @@
+"""All that is promised of a stream's columns, asked at once: since when a row, or a key, will not come any more."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.operators.hashing import xxhash64
+from watersmeet.operators.promises.patterns import PatternColumn, Patterns, shape_of
+from watersmeet.operators.promises.ranges import LONG_AGO, NEVER, Numbers, Ranges, is_countable, numbers_of
+from watersmeet.operators.ranges import Index
+from watersmeet.state.groups import Hashes
+from watersmeet.state.rows import SortedRows
+
+Mask = npt.NDArray[np.bool_]
+
+POINTS_MOST = 1 << 16
+"""As many new keys are looked up one by one; with more, all rows are looked at."""
+
+
+@dataclass(frozen=True)
+class RangesOfColumn:
+    """What is promised of a column, in several sets."""
+
+    column: str
+    sets: Sequence[Ranges]
+
+    def since(self, values: pa.Array) -> Numbers:
+        """Since when each value is promised; a null never is."""
+        numbers = numbers_of(values)
+        found = reduce(np.minimum, (each.since(numbers) for each in self.sets), np.full(len(values), NEVER))
+        return np.where(values.is_valid().to_numpy(zero_copy_only=False), found, NEVER) if values.null_count else found
+
+
+def rows_since(
+    ranges: Sequence[RangesOfColumn],
+    patterns: Sequence[Patterns],
+    values: Mapping[str, pa.Array],
+    words: Mapping[str, pa.Array],
+) -> Numbers:
+    """Since when rows are promised not to come, by the values of their columns and the words of those not countable."""
+    count = len(next(iter(values.values())))
+    found = np.full(count, NEVER)
+    for each in ranges:
+        found = np.minimum(found, each.since(values[each.column]))
+    if patterns:
+        known = {
+            name: numbers_of(column) if is_countable(column.type) else words[name].fill_null(0).to_numpy()
+            for name, column in values.items()
+        }
+        for some in patterns:
+            found = np.minimum(found, some.since(values, known))
+    return found
+
+
+@dataclass(frozen=True)
+class KeyPatterns:
+    """Patterns that promise keys.
+
+    ``columns`` are the stream's columns that are the parts of a key, None for a part that is none. Patterns of the
+    ``shape`` have a value for each part, and are found by the hash of the key: that of theirs, or (``rehash``) the hash
+    of that; then parts are compared, unless equal hashes mean equal keys. Others are compared with the parts they name.
+    """
+
+    sets: Sequence[Patterns]
+    columns: tuple[str | None, ...]
+    shape: int | None = None
+    rehash: bool = False
+    hash_decides: bool = False
+
+    def since(self, rows: SortedRows, keys: Sequence[str]) -> Numbers:
+        """Since when the keys of rows are promised."""
+        found = np.full(len(rows), NEVER)
+        for each in self.sets:
+            if self.shape is not None:
+                mine, places, since = each.with_keys(rows.hashes, self.shape, rehash=self.rehash)
+                if not self.hash_decides and len(mine):
+                    equal = self._are_equal(each, rows, keys, mine, places)
+                    mine, since = mine[equal], since[equal]
+                np.minimum.at(found, mine, since)
+            shapes = self._compared(each)
+            if shapes and len(rows):
+                found = np.minimum(found, self._since_by_value(each, shapes, rows, keys))
+        return found
+
+    def hashes_since(self, version: int) -> Hashes | None:
+        """The hashes of the keys promised since a version or later; None where they cannot be told."""
+        if any(each.has_any_since(version, self._compared(each)) for each in self.sets):
+            return None
+        shape = self.shape
+        known = [] if shape is None else [each.keys_since(version, shape, rehash=self.rehash) for each in self.sets]
+        return np.concatenate(known) if known else np.empty(0, np.uint64)
+
+    def _compared(self, some: Patterns) -> list[int]:
+        """The shapes of patterns that name parts of keys only, and are compared by value."""
+        known = [each.value in self.columns for each in some.columns]
+        countable = [is_countable(some.rows.rows.schema.field(each.value).type) for each in some.columns]
+        values = shape_of([n for n, is_known in enumerate(known) if is_known and countable[n]])
+        ranges = shape_of([], [n for n, is_known in enumerate(known) if is_known])
+        return [each for each in some.shapes if each & ~(values | ranges) == 0 and each != self.shape]
+
+    def _since_by_value(self, some: Patterns, shapes: Sequence[int], rows: SortedRows, keys: Sequence[str]) -> Numbers:
+        values, words = {}, {}
+        for each in some.columns:
+            kind = some.rows.rows.schema.field(each.value).type
+            own = rows.rows.column(keys[self.columns.index(each.value)]) if each.value in self.columns else None
+            values[each.value] = pa.nulls(len(rows), kind) if own is None else own
+            words[each.value] = numbers_of(values[each.value]) if is_countable(kind) else np.zeros(len(rows), np.int64)
+        return some.since(values, words, shapes)
+
+    def _are_equal(self, some: Patterns, rows: SortedRows, keys: Sequence[str], mine: Index, places: Index) -> Mask:
+        index, chosen = pa.array(mine), pa.array(places)
+        tests = [
+            pc.equal(rows.rows.column(key).take(index), _cast(some.rows.rows.column(column).take(chosen), rows, key))
+            for key, column in zip(keys, self.columns, strict=True)
+            if column is not None
+        ]
+        equal: Mask = reduce(pc.and_, tests).fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+        return equal
+
+
+def _cast(values: pa.Array, rows: SortedRows, key: str) -> pa.Array:
+    kind = rows.rows.schema.field(key).type
+    return values if values.type == kind else values.cast(kind)
+
+
+@dataclass(frozen=True)
+class KeyRanges:
+    """What is promised of one part of a key: its place in the key, and its type where the hash is of it alone."""
+
+    place: int
+    sets: Sequence[Ranges]
+    type: pa.DataType | None = None
+
+
+@dataclass(frozen=True)
+class StreamKeys:
+    """Which keys a stream brings no more rows for; all, if it has ended."""
+
+    ended: int | None = None
+    ranges: tuple[KeyRanges, ...] = ()
+    patterns: tuple[KeyPatterns, ...] = ()
+
+    def since(self, rows: SortedRows, keys: Sequence[str]) -> Numbers:
+        """Since when the keys of rows are promised."""
+        found = np.full(len(rows), NEVER if self.ended is None else self.ended)
+        for each in self.ranges:
+            found = np.minimum(found, RangesOfColumn("", each.sets).since(rows.rows.column(keys[each.place])))
+        return reduce(np.minimum, (each.since(rows, keys) for each in self.patterns), found)
+
+    def hashes_since(self, version: int) -> Hashes | None:
+        """The hashes of the keys promised since a version or later; None where they cannot be told."""
+        if self.ended is not None and self.ended >= version:
+            return None
+        parts = []
+        for each in self.ranges:
+            numbers = [some.numbers_since(version, POINTS_MOST) for some in each.sets]
+            known = [some for some in numbers if some is not None]
+            if each.type is None or len(known) < len(numbers):
+                if any(some is None or len(some) for some in numbers):
+                    return None
+            elif known:
+                parts.append(xxhash64([_of_type(np.concatenate(known), each.type)]))
+        for own in self.patterns:
+            hashes = own.hashes_since(version)
+            if hashes is None:
+                return None
+            parts.append(hashes)
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.uint64)
+
+
+def _of_type(numbers: Numbers, kind: pa.DataType) -> pa.Array:
+    """Numbers as values of a type, those that it has."""
+    if pa.types.is_timestamp(kind):
+        return pa.array(numbers).cast(kind)
+    if kind == pa.date32():
+        return pa.array(numbers.astype(np.int32)).view(kind)
+    if kind == pa.bool_():
+        return pa.array(numbers[(numbers == 0) | (numbers == 1)]).cast(kind)
+    bits = kind.bit_width
+    fitting = numbers[(numbers >= -(1 << (bits - 1))) & (numbers <= (1 << (bits - 1)) - 1)]
+    return pa.array(fitting).cast(kind)
+
+
+@dataclass(frozen=True)
+class InputKeys:
+    """Which keys an input brings no more rows for: those that all streams it is made of have promised."""
+
+    streams: tuple[StreamKeys, ...]
+
+    def since(self, rows: SortedRows, keys: Sequence[str]) -> Numbers:
+        """Since when the keys of rows are promised."""
+        known = [each.since(rows, keys) for each in self.streams]
+        return reduce(np.maximum, known, np.full(len(rows), LONG_AGO))
+
+    def hashes_since(self, version: int) -> Hashes | None:
+        """The hashes of keys among which all are that are promised since a version; None where they cannot be told."""
+        known = [each.hashes_since(version) for each in self.streams]
+        told = [each for each in known if each is not None]
+        return np.unique(np.concatenate(told)) if len(told) == len(known) else None
+
+
+def pattern_columns(names: Sequence[str]) -> tuple[PatternColumn, ...]:
+    """The columns of a set of patterns over some columns."""
+    return tuple(map(PatternColumn.of, names))

@@ -1,0 +1,80 @@
+"""What a site task is told of promises. Travels to the workers."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.model.ids import InputName, RunId
+from watersmeet.model.plan import Column
+from watersmeet.operators.promises.stores import Store
+from watersmeet.state.vectors import Vector
+
+
+@dataclass(frozen=True)
+class PunctuatedStream:
+    """A stream of punctuations: the columns they name, and where what they say is kept.
+
+    ``ranges`` are stores by the number of their column.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    time: Column | None
+    ranges: tuple[tuple[int, Store], ...]
+    patterns: Store | None
+
+
+@dataclass(frozen=True)
+class StreamKeysSpec:
+    """How a stream promises the keys of an operator.
+
+    ``ranges`` are stores with the place of their column in the key, and its type where the hash is of it alone.
+    ``patterns`` are stores with the columns that are parts of the key, the shape of patterns that promise a whole key
+    by its hash, and whether that is the hash of theirs (`watersmeet.operators.promises.sets.KeyPatterns`).
+    """
+
+    ended: int | None = None
+    ranges: tuple[tuple[int, InputName, pa.DataType | None], ...] = ()
+    patterns: tuple[tuple[InputName, tuple[str | None, ...], int | None, bool], ...] = ()
+    hash_decides: bool = False
+
+
+@dataclass(frozen=True)
+class InputKeysSpec:
+    """How an input promises keys: all streams it is made of have to."""
+
+    streams: tuple[StreamKeysSpec, ...]
+
+
+@dataclass(frozen=True)
+class OtherInput:
+    """Another input of an operator: how it promises keys, and by which ``limit`` of time rows have ended for it."""
+
+    keys: InputKeysSpec | None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class PurgeRule:
+    """Which rows of an input can go because of the keys that others have promised.
+
+    A row that comes out alone has to be decided first, and one that may be the match of others that come out alone has
+    to wait for these: ``decided`` tells, by group, up to which version keys were promised for which the own rows are
+    decided, ``asked`` the same of the other input, whose keys the ``own`` input has promised. Rows that arrive go at
+    once, unless they are spared.
+    """
+
+    others: tuple[OtherInput, ...]
+    own: InputKeysSpec | None = None
+    decided: Vector | None = None
+    asked: Vector | None = None
+    spares_arriving: bool = False
+
+
+@dataclass(frozen=True)
+class PromiseMerge:
+    """Runs of a store to merge; nobody asks any more which promises are new up to the version ``told_by``."""
+
+    store: InputName
+    runs: tuple[RunId, ...]
+    told_by: int

@@ -1,0 +1,60 @@
+"""Punctuations and unique keys on Spark: values, sets, ranges and ends, what they let go, and what breaks them."""
+
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+import watersmeet as wm
+from watersmeet.testing import replay
+
+ITEMS = [pa.table({"id": [1, 2, 3, 4]}), pa.table({"id": [5]}), pa.table({"id": pa.array([], pa.int64())})]
+BIDS = [pa.table({"item": [1, 1, 2], "v": [10, 11, 20]}), pa.table({"item": [1, 2, 3], "v": [12, 21, 30]})]
+BIDS += [pa.table({"item": [3, 4, 5], "v": [31, 40, 50]})]
+NONE = pa.table({"item": pa.array([], pa.int64())})
+
+
+def run(relation, name, **options):
+    writer = relation.writeStream.format("memory").queryName(name).option("sites", 2)
+    for key, value in options.items():
+        writer = writer.option(key, value)
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    return query
+
+
+def rejected(query):
+    told = [each["customMetrics"].get("rejected") or [] for each in query.recentProgress]
+    return [(one["stream"], one["reason"], one["rows"]) for each in told for one in each]
+
+
+def values(spark, name):
+    return sorted(row.v for row in spark.table(name).collect())
+
+
+def joined(spark, promises, transform=lambda df: df, how="inner"):
+    flow = wm.Flow(spark)
+    items, bids = flow.stream("I", replay(spark, ITEMS)), flow.stream("B", replay(spark, BIDS))
+    flow.punctuations("B", transform(replay(spark, promises)))
+    return items.join(bids, on="I.id = B.item", how=how)
+
+
+@pytest.mark.parametrize(
+    ("transform", "told"),
+    [
+        (lambda df: df, [11, 10, 20, 21, 30, 31, 40, 50]),
+        (lambda df: df.select(F.array("item", F.lit(2)).alias("item")), [10, 11, 20, 30, 31, 40, 50]),
+        (
+            lambda df: df.select(F.struct(F.col("item").alias("low"), F.lit(3).alias("high")).alias("ITEM")),
+            [10, 11, 20, 30, 31, 40, 50],
+        ),
+        (lambda df: df.select(F.lit(None).cast("long").alias("item")), [10, 11, 20]),
+    ],
+    ids=["a value", "a set", "a range", "the end"],
+)
+def test_rows_that_match_are_rejected(spark, transform, told):
+    query = run(joined(spark, [pa.table({"item": [1]}), NONE, NONE], transform).select("B.v"), "rejecting")
+    assert values(spark, "rejecting") == sorted(told)
+    missing = len(told) - 9
+    assert sum(rows for _, _, rows in rejected(query)) == -missing
+    assert {reason for _, reason, _ in rejected(query)} == {"punctuated"}
