@@ -1,6 +1,5 @@
 """Punctuations and unique keys on Spark: values, sets, ranges and ends, what they let go, and what breaks them."""
 
-
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F

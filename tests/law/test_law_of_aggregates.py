@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.law.test_law_in_process import LAW, disturbance
-from tests.support.draws import TimedCase, timed_cases
+from tests.support.draws import TimedCase, promised_cases, timed_cases
 from tests.support.in_process import InProcess
 from tests.support.oracle import connection, plain
-from tests.support.rules import accepted_rows, lives_overlap
+from tests.support.rules import accepted_rows, is_promised, lives_overlap
 
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.policy import MemoryOptions
@@ -67,17 +67,20 @@ def _told(each: Aggregate) -> str:
 
 
 @st.composite
-def grouped_cases(draw: st.DrawFn, *, windows: bool = True) -> Grouped:
-    case = draw(timed_cases(most_streams=3, most_rows=4, zone="UTC"))
+def grouped_cases(draw: st.DrawFn, *, windows: bool = True, promised: bool = False) -> Grouped:
+    case = draw(promised_cases(outer=False) if promised else timed_cases(most_streams=3, most_rows=4, zone="UTC"))
     is_alone = draw(st.integers(0, 2)) == 0
     if is_alone:
         name = next(iter(case.nodes))
-        case = TimedCase(Query(case.nodes[name]), (), tuple({name: epoch[name]} for epoch in case.epochs))
+        epochs = tuple({own: epoch[own] for own in epoch if own.split("#")[0] == name} for epoch in case.epochs)
+        promises = {own: each for own, each in case.promises.items() if own == name}
+        case = TimedCase(Query(case.nodes[name]), (), epochs, promises)
     names = list(case.nodes)
     first, last = names[0], names[-1]
     kinds = {name: node.schema for name, node in case.nodes.items()}
     choices = [GroupKey("k", f"{first}.k0", kinds[first].field("k0").type), GroupKey("last", f"{last}.id", BIGINT)]
-    if case.nodes[first].time and windows:
+    zones = {node.schema.field("ts").type.tz for node in case.nodes.values() if node.time}
+    if case.nodes[first].time and windows and zones == {"UTC"}:
         choices.append(GroupKey("window", f"window({first}.ts, '4 microseconds')", WINDOW_TYPE))
     keys = draw(st.lists(st.sampled_from(choices), max_size=2, unique_by=lambda key: key.name))
     mode = draw(st.sampled_from(["append", "update", "first"]))
@@ -142,7 +145,7 @@ def _text(value: object) -> str:
 
 
 def expected_rows(grouped: Grouped) -> Counter[tuple[str, ...]]:
-    accepted, _ = accepted_rows(grouped.case.nodes, grouped.case.epochs)
+    accepted, _ = accepted_rows(grouped.case.nodes, grouped.case.epochs, grouped.case.promises)
     for name, tables in accepted.items():
         connection().register(name, pa.concat_tables(tables))
     found = connection().sql(grouped.sql).to_arrow_table()
@@ -167,7 +170,8 @@ def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, en
         assert Counter(got) == expected, (got, expected)
     else:
         assert not Counter(got) - expected, "a group came before it was final, or twice"
-        assert set(due(grouped)) <= {row[:width] for row in got}, "a final group has not come"
+        final = {*due(grouped), *promised_groups(grouped)}
+        assert final <= {row[:width] for row in got}, "a final group has not come"
 
 
 def due(grouped: Grouped) -> list[tuple[str, ...]]:
@@ -177,7 +181,7 @@ def due(grouped: Grouped) -> list[tuple[str, ...]]:
     (node, *others) = nodes.values()
     if others or window is None or node.delay_us is None:
         return []
-    accepted, _ = accepted_rows(nodes, grouped.case.epochs)
+    accepted, _ = accepted_rows(nodes, grouped.case.epochs, grouped.case.promises)
     times = pa.concat_tables(accepted[node.name]).column("ts").cast(pa.int64()).to_pylist()
     mark = max(times, default=0) - node.delay_us
     connection().register(node.name, pa.concat_tables(accepted[node.name]))
@@ -185,6 +189,21 @@ def due(grouped: Grouped) -> list[tuple[str, ...]]:
         connection().sql(f"SELECT * FROM ({grouped.sql}) WHERE epoch_us(c{window}['end']) <= {mark}").to_arrow_table()
     )
     connection().unregister(node.name)
+    return [row[: len(grouped.node.keys)] for row in rows_of(rows)]
+
+
+def promised_groups(grouped: Grouped) -> list[tuple[str, ...]]:
+    """The groups whose key all streams have promised."""
+    place = next((place for place, key in enumerate(grouped.node.keys) if key.name == "k"), None)
+    if place is None:
+        return []
+    accepted, _ = accepted_rows(grouped.case.nodes, grouped.case.epochs, grouped.case.promises)
+    for name, tables in accepted.items():
+        connection().register(name, pa.concat_tables(tables))
+    told = is_promised(grouped.case, f"c{place}", list(grouped.case.nodes))
+    rows = connection().sql(f"SELECT * FROM ({grouped.sql}) WHERE {told}").to_arrow_table()
+    for name in accepted:
+        connection().unregister(name)
     return [row[: len(grouped.node.keys)] for row in rows_of(rows)]
 
 

@@ -126,7 +126,7 @@ def _due(case: OuterCase, latest: Mapping[str, int | None], side: str) -> str:
     other = [last] if side == "L" else list(case.left)
     first = case.on.split(".")[0]
     key = f"{first if side == 'L' else last}.k0"
-    always = f"{key} IS NULL OR {_is_promised(case, key, other)}"
+    always = f"{key} IS NULL OR {is_promised(case, key, other)}"
     marks = [_mark(case, name, latest[name]) for name in other]
     known = [mark for mark in marks if mark is not None]
     if len(known) < len(marks):
@@ -155,7 +155,7 @@ def _mark(case: OuterCase, name: str, latest: int | None) -> int | None:
     return max((time for time in (late, until) if time is not None), default=None)
 
 
-def _is_promised(case: OuterCase, key: str, streams: Sequence[str]) -> str:
+def is_promised(case: TimedCase, key: str, streams: Sequence[str]) -> str:
     """Whether all of some streams have promised a key, by punctuations or because it is unique."""
     accepted, _ = accepted_rows(case.nodes, case.epochs, case.promises)
     every = {value for tables in accepted.values() for table in tables for value in table.column("k0").to_pylist()}
@@ -167,7 +167,7 @@ def _is_promised(case: OuterCase, key: str, streams: Sequence[str]) -> str:
     return f"{key} IN ({', '.join(promised)})" if promised else "false"
 
 
-def _promises(case: OuterCase, name: str, value: object, accepted: Sequence[pa.Table]) -> bool:
+def _promises(case: TimedCase, name: str, value: object, accepted: Sequence[pa.Table]) -> bool:
     own = case.promises.get(name)
     is_promised = own is not None and own.promises_key(value, len(case.epochs))
     return is_promised or (

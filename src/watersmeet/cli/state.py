@@ -83,16 +83,18 @@ def _by_operator_and_site(manifest: "Manifest", rows: list[Row]) -> "Table":
     table = _table("operator", "joins", "site", "tier", "groups", "rows", "bytes", "output")
     for key, mine in _grouped(rows).items():
         operator, site, tier = key
+        here = "" if site < 0 else str(site)
         output = {row["group"]: row["output"] for row in mine}
         held = (sum(row["rows"] for row in mine), sum(row["bytes"] for row in mine))
         counts = (f"{len(output):,}", f"{held[0]:,}", size(held[1]), f"{sum(output.values()):,}")
-        table.add_row(operator, inputs.pop(operator, ""), str(site), tier, *counts)
+        table.add_row(operator, inputs.pop(operator, ""), here, tier, *counts)
     return table
 
 
 def _grouped(rows: list[Row]) -> dict[tuple[str, int, str], list[Row]]:
     grouped: dict[tuple[str, int, str], list[Row]] = {}
-    for row in sorted(rows, key=lambda row: (row["operator"], row["site"], row["tier"])):
+    placed = [{**row, "site": -1 if row["site"] is None else row["site"]} for row in rows]  # promises are at none
+    for row in sorted(placed, key=lambda row: (row["operator"], row["site"], row["tier"])):
         grouped.setdefault((row["operator"], row["site"], row["tier"]), []).append(row)
     return grouped
 
@@ -100,7 +102,8 @@ def _grouped(rows: list[Row]) -> dict[tuple[str, int, str], list[Row]]:
 def _by_group(rows: list[Row]) -> "Table":
     table = _table("operator", "group", "site", "tier", "generation", "rows", "bytes", "output", "productivity")
     for row in rows:
-        place = (str(row[name]) for name in ("operator", "group", "site", "tier", "generation"))
+        told = (row[name] for name in ("operator", "group", "site", "tier", "generation"))
+        place = ("" if value is None else str(value) for value in told)
         counts = (f"{row['rows']:,}", size(row["bytes"]), f"{row['output']:,}", f"{row['productivity']:.3f}")
         table.add_row(*place, *counts)
     return table

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.plan import Column, Input, Life, Operator, Plan, Stream, group_column, operator_of
+from watersmeet.model.plan import Column, Input, Key, Life, Operator, Plan, Stream, group_column, operator_of
 from watersmeet.operators.hashing import is_hashable
 from watersmeet.operators.promises.patterns import KEY, SHAPE
 from watersmeet.operators.promises.ranges import is_countable
@@ -80,6 +80,13 @@ class Topology:
             words = [] if is_countable(self.plan.types[column]) else [word_column(column).field]
             fields += [column.field, f"{column.field}#until", *words]
         return tuple(Column(promises_name(stream.name), field) for field in fields)
+
+    def promised_key(self, stream: Stream) -> tuple[Key, ...]:
+        """The key of a stream's rows, if punctuations may name all it is made of; else nothing."""
+        keys = next(source.keys for source in self.stream_tags().values() if source.name == stream.name)
+        own = (column for column in self.plan.types if column.stream == stream.name)
+        read = {column for column in own if any(column.sql in key.sql for key in keys)}
+        return keys if read <= {*(stream.punctuated or ())} else ()
 
     def unkept(self, source: Input) -> tuple[Column, ...]:
         """Columns of a stream that come to a site and are not kept: what promises name, and the row as JSON."""

@@ -92,13 +92,17 @@ def _input_lines(source: Input, plan: Plan) -> Iterator[str]:
 
 
 def _times(stream: Stream) -> Iterator[str]:
-    """What is said of a stream's event times."""
+    """What is said of a stream's event times, and promised of its values."""
     if stream.time is not None:
         yield f"time {stream.time.name}"
         if stream.window_us is not None:
             yield f"window {written(stream.window_us)}"
         if stream.delay_us is not None:
             yield f"watermark {written(stream.delay_us)}"
+    if stream.punctuated is not None:
+        yield f"punctuations of {_names(column.name for column in stream.punctuated) or 'its end'}"
+    if stream.unique:
+        yield f"unique {_names(column.name for column in stream.unique)}"
 
 
 class _Stream(msgspec.Struct, frozen=True):

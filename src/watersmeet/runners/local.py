@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from watersmeet.driver.ports import Done, Step
 from watersmeet.driver.topology import WORD, promises_name
 from watersmeet.model.ids import EpochId
-from watersmeet.model.plan import Column, Input, quoted
+from watersmeet.model.plan import Column, Input, Key, quoted
 from watersmeet.operators.hashing import xxhash64
 from watersmeet.operators.promises.patterns import KEY
 from watersmeet.runners.local_rows import as_structs, named_rows, no_messages, promise_messages, with_slots
@@ -138,24 +138,26 @@ class LocalRunner:
     def _promises(self, step: Step[Tables], tag: int, layout: Layout) -> pa.Table:
         """Punctuations, in their normal form, as messages for the first site."""
         stream = step.topology.promise_tags()[tag]
-        source = next(each for each in step.topology.stream_tags().values() if each.name == stream.name)
         rows = (step.batch or {})[promises_name(stream.name)].combine_chunks()
         structs, values = as_structs({stream.name: rows}), {}
         for column, slot in layout.columns[tag]:
             if column.field.endswith(WORD):
                 values[slot] = self._word(structs, Column(stream.name, column.field.removesuffix(WORD)))
             elif column.field == KEY:
-                values[slot] = self._hashed([self.evaluate(structs, key.sql) for key in source.keys], source)
+                values[slot] = self._hashed(structs, step.topology.promised_key(stream))
             else:
                 values[slot] = rows.column(column.field).combine_chunks()
         return promise_messages(tag, len(rows), layout, values)
 
-    def _hashed(self, keys: Sequence[pa.Array], source: Input) -> pa.Array:
+    def _hashed(self, rows: pa.Table, parts: Sequence[Key]) -> pa.Array:
         """The hashes of keys, null where a part is."""
+        if not parts:
+            return pa.nulls(len(rows), pa.int64())
+        keys = [self.evaluate(rows, part.sql) for part in parts]
         whole = reduce(pc.and_, (key.is_valid() for key in keys))
         hashes = np.zeros(len(whole), dtype=np.uint64)
         chosen = whole.to_numpy(zero_copy_only=False).astype(np.bool_)
-        hashes[chosen] = self.hash_keys([key.filter(whole) for key in keys], [key.type for key in source.keys])
+        hashes[chosen] = self.hash_keys([key.filter(whole) for key in keys], [part.type for part in parts])
         return pa.array(hashes.view(np.int64), mask=~chosen)
 
     def _word(self, rows: pa.Table, column: Column) -> pa.Array:

@@ -1,11 +1,11 @@
 """A query's state as a table, made of its manifest alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.state.manifest import Manifest, OperatorState
+from watersmeet.state.manifest import Manifest, OperatorState, RunFile
 from watersmeet.state.sizes import rows_and_bytes
 
 SCHEMA = pa.schema(
@@ -25,9 +25,18 @@ SCHEMA = pa.schema(
 
 
 def state_table(manifest: Manifest) -> pa.Table:
-    """A row for every group, tier and generation that has rows."""
+    """A row for every group, tier and generation that has rows, and one for every store of promises."""
     parts = [part for name, state in manifest.operators.items() for part in _parts(manifest, name, state)]
+    parts += [_promises(name, runs) for name, runs in sorted(manifest.promises.items()) if runs]
     return pa.concat_tables(parts) if parts else SCHEMA.empty_table()
+
+
+def _promises(store: str, runs: Sequence[RunFile]) -> pa.Table:
+    """Promises lie on disk, and are of no group and no site."""
+    held = {"rows": sum(run.rows for run in runs), "bytes": sum(run.bytes for run in runs)}
+    told = {"operator": f"promises {store}", "tier": "disk", "generation": 0, **held}
+    told |= {"output": 0, "inter": 0, "productivity": 0.0}
+    return pa.Table.from_pylist([told], schema=SCHEMA)
 
 
 def _parts(manifest: Manifest, name: str, state: OperatorState) -> Iterator[pa.Table]:

@@ -6,7 +6,7 @@ are not evaluated here: which column a row is joined on is the plan's business, 
 streaming query goes on. They are hashed in the select of each batch (`levels`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from watersmeet.driver.topology import PROMISES_OF, WORD, Topology, promises_name
-from watersmeet.model.plan import Column, Input, Stream, quoted
+from watersmeet.model.plan import Column, Key, Stream, quoted
 from watersmeet.operators.promises.patterns import KEY
 from watersmeet.runners.spark.split import all_of, expression, hash_of, is_whole
 from watersmeet.runners.spark.types import null
@@ -56,8 +56,8 @@ class UnionLayout:
         frame, stream = frame.alias(name), topology.plan.stream(name)
         for condition in () if holds_back(stream) or is_promise else stream.filters:
             frame = frame.where(condition)
-        source = next(each for each in topology.stream_tags().values() if each.name == name)
-        value = partial(_promise_value, source=source) if is_promise else partial(_value, stream=stream)
+        keys = topology.promised_key(stream) if is_promise else ()
+        value = partial(_promise_value, keys=keys) if is_promise else partial(_value, stream=stream)
         own = {slot: value(column) for column, slot in self.layout.columns[number]}
         slots = [
             own[slot].alias(slot_name(slot)) if slot in own else null(kind, slot_name(slot))
@@ -87,12 +87,12 @@ def _value(column: Column, stream: Stream) -> SparkColumn:
     return expression(column.sql)
 
 
-def _promise_value(column: Column, source: Input) -> SparkColumn:
+def _promise_value(column: Column, keys: Sequence[Key]) -> SparkColumn:
     """A column of a stream's punctuations, whose values have the names that the stream's columns have."""
     stream = column.stream.removesuffix(PROMISES_OF)
     if column.field == KEY:
-        keys = [key.sql for key in source.keys]
-        return F.when(is_whole(keys), hash_of(keys))
+        parts = [key.sql for key in keys]
+        return F.when(is_whole(parts), hash_of(parts)) if parts else F.lit(None).cast("bigint")
     if column.field.endswith(WORD):
         return _word(Column(stream, column.field.removesuffix(WORD)))
     return expression(Column(stream, column.field).sql)
