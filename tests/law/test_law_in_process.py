@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.support.draws import Case, cases
 from tests.support.law_runs import (
     LAW,
+    UNDISTURBED,
     all_cleaned,
     by_stream,
     change_budget,
@@ -58,7 +59,7 @@ def check(case: Case, got: Counter[str]) -> None:
 
 
 @given(case=cases(), seed=st.integers(0, 2**32))
-@LAW
+@UNDISTURBED
 def test_every_result_of_a_batch_join_comes_once(case: Case, seed: int) -> None:
     note(f"on {case.conditions}, seed {seed}")
     check(case, results_of(case, seed, disturb=False))

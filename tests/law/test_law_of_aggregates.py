@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.support.draws import TimedCase, timed_cases
-from tests.support.law_runs import LAW, UNLIMITED, is_found, merged_early, started, steps_to_the_end, too_little_memory
+from tests.support.law_runs import (
+    LAW,
+    UNDISTURBED,
+    UNLIMITED,
+    is_found,
+    merged_early,
+    started,
+    steps_to_the_end,
+    too_little_memory,
+)
 from tests.support.oracle import connection, plain, registered
 from tests.support.rules import accepted_rows, lives_overlap
 
@@ -146,7 +155,7 @@ def due(grouped: Grouped) -> list[tuple[str, ...]]:
 
 
 @given(grouped=grouped_cases(), seed=st.integers(0, 2**32), ends=st.booleans())
-@LAW
+@UNDISTURBED
 def test_groups_have_the_values_of_a_batch_aggregate(grouped: Grouped, seed: int, ends) -> None:
     check(grouped, seed, budget=False, disturb=False, ends=ends)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.support.draws import OuterCase, outer_cases
 from tests.support.law_runs import (
     LAW,
+    UNDISTURBED,
     UNLIMITED,
     flattened,
     merged_early,
@@ -44,7 +45,7 @@ def check(case: OuterCase, seed: int, *, budget: bool, disturb: bool = True, end
 
 
 @given(case=outer_cases(), seed=st.integers(0, 2**32), ends=st.booleans())
-@LAW
+@UNDISTURBED
 def test_rows_without_a_match_come_once_and_when_they_are_final(case: OuterCase, seed: int, ends) -> None:
     check(case, seed, budget=False, disturb=False, ends=ends)
 

@@ -11,6 +11,7 @@ from tests.support.draws import TimedCase, timed_cases
 from tests.support.in_process import InProcess
 from tests.support.law_runs import (
     LAW,
+    UNDISTURBED,
     UNLIMITED,
     all_cleaned,
     by_stream,
@@ -58,7 +59,7 @@ def check(case: TimedCase, seed: int, *, budget: bool, disturb: bool = True) -> 
 
 
 @given(case=timed_cases(), seed=st.integers(0, 2**32))
-@LAW
+@UNDISTURBED
 def test_rows_are_joined_where_their_lives_overlap(case: TimedCase, seed: int) -> None:
     check(case, seed, budget=False, disturb=False)
 

@@ -14,7 +14,7 @@ import watersmeet as wm
 pytestmark = pytest.mark.spark
 # A failing case is printed as drawn: shrinking would start hundreds of queries.
 LAW = settings(
-    max_examples=4,
+    max_examples=3,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,

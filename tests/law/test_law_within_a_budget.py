@@ -35,7 +35,7 @@ def check(spark: SparkSession, case: Case, options: dict[str, object], *, shortc
 
 
 @given(cases(most_streams=5), OPTIONS, st.booleans())
-@settings(LAW, max_examples=3)
+@settings(LAW, max_examples=2)
 def test_random_queries_within_any_budget_equal_a_batch_join(
     spark: SparkSession, case: Case, options, shortcut
 ) -> None:

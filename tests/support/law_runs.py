@@ -24,6 +24,9 @@ from watersmeet.adapt.spilling import STRATEGIES
 from watersmeet.model.plan import Plan
 
 LAW = settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+UNDISTURBED = settings(LAW, max_examples=LAW.max_examples // 4)
+"""Where nothing is disturbed: what is found there, the disturbed runs find, too, though not as plainly."""
+
 UNLIMITED = MemoryOptions()
 
 Drawn = TypeVar("Drawn")
