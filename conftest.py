@@ -4,9 +4,14 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from pyspark.sql import SparkSession
+
+from watersmeet.storage.base import Storage
+from watersmeet.storage.local import LocalStorage
+from watersmeet.testing import thrown
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
@@ -33,9 +38,15 @@ def spark() -> Iterator[SparkSession]:
     )
     session.sparkContext.setLogLevel("OFF")
     given_to_java = session.sparkContext._gateway.gateway_property.pool  # noqa: SLF001 -- it has no public name
-    yield session
+    with thrown(wrap=_without_flushes):
+        yield session
     session.stop()
     given_to_java.clear()  # or threads that outlive the interpreter hold sinks, their modules, and DuckDB in them
+
+
+def _without_flushes(storage: Storage) -> Storage:
+    """Flushing every file to the device is much of the time of a small query; a killed process loses nothing by it."""
+    return replace(storage, durable=False) if isinstance(storage, LocalStorage) else storage
 
 
 @pytest.fixture(autouse=True)

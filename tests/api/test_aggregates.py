@@ -141,8 +141,15 @@ def shown(relation):
 
 
 def assert_same(rows, frame, **options):
-    got, expected = run(rows, endOfInput=True, sites=2, **options), multiset(frame.toArrow())
+    sink, metrics = ran(rows, endOfInput=True, **options)
+    got, expected = sink.rows, multiset(frame.toArrow())
     assert got == expected, difference(got, expected)
+    assert "memoryBudget" not in options or has_spilled(metrics)
+
+
+def has_spilled(metrics):
+    """Whether groups were spilled and met again, so that their values had to be put together."""
+    return any(epoch["spilledGroups"] for epoch in metrics)
 
 
 def test_all_groups_come_at_the_end_of_input_with_the_values_of_sparks_batch_query(spark):
@@ -195,6 +202,7 @@ class _StopsAt(Collected):
         super().__call__(rows, epoch)
 
 
+@pytest.mark.slow
 def test_a_restart_in_the_middle_gives_the_same_groups(spark, tmp_path):
     sink, rows = _StopsAt(3), minutely(spark, 5)
     writer = rows.writeStream.foreachBatch(sink).options(sites=2, checkpointLocation=str(tmp_path))
@@ -228,7 +236,8 @@ def test_a_small_budget_changes_no_group(spark, mode):
     tables = [table(*((f"k{number % 40}", number, 0) for number in range(start, start + 100))) for start in (0, 100)]
     a, b = streams_of(spark, {"A": tables, "B": tables})
     grouped = a.join(b, "k").groupBy("k").agg("count(*) AS n", "sum(A.n) AS total")
-    sink, _ = ran(grouped, mode=mode, memoryBudget=1, endOfInput=True)
+    sink, metrics = ran(grouped, mode=mode, memoryBudget=1, endOfInput=True)
+    assert has_spilled(metrics)
     latest = {row[0]: row for each in by_epoch(sink).values() for row in each}
     assert len(latest) == 40
     numbers = {f"k{key}": range(key, 200, 40) for key in range(40)}

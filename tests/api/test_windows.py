@@ -148,6 +148,7 @@ def assert_flat(metrics):
     assert max(rows[EPOCHS // 2 :]) <= max(rows[: EPOCHS // 2]), rows
 
 
+@pytest.mark.slow
 def test_state_stays_as_large_as_the_windows(spark):
     tables = {name: steady(range(5)) for name in "ABC"}
     a, b, c = streams_of(spark, tables, window="15 seconds", watermark="5 seconds")

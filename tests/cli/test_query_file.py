@@ -61,59 +61,46 @@ def test_streams_have_times_and_joins_kinds(tmp_path):
     assert [join.how for join in query.joins] == ["left_outer", None]
 
 
+STREAM, JOIN, SINK, TOP = 'schema = "x INT"', 'name = "ab"', 'format = "noop"', 'where = "A.x > 1"'
+"""A line of each table, which a mistake takes the place of."""
+
 MISTAKES = {
     "no TOML": ("[streams.A", "[", r"is not TOML"),
     "unknown table": ("[sink]", "[sinc]", r"has the key 'sinc': .*did you mean 'sink'"),
-    "unknown key": ('schema = "x INT"', 'shema = "x INT"', r"\[streams.A\] has the key 'shema': .*mean 'schema'"),
-    "no sink": ('[sink]\nformat = "noop"', "", r"it has no key sink"),
-    "no format": ('format = "noop"', "", r"\[sink\] cannot be used: it has no key format"),
-    "wrong type": ('format = "noop"', "format = 7", r"\[sink\] cannot be used: format: expected str, got int"),
+    "unknown key": (STREAM, 'shema = "x INT"', r"\[streams.A\] has the key 'shema': .*mean 'schema'"),
+    "no sink": (f"[sink]\n{SINK}", "", r"it has no key sink"),
+    "no format": (SINK, "", r"\[sink\] cannot be used: it has no key format"),
+    "wrong type": (SINK, "format = 7", r"\[sink\] cannot be used: format: expected str, got int"),
     "one input": ('inputs = ["A", "B"]', 'inputs = ["A"]', r"\[\[joins\]\] number 1 cannot be used: inputs: .* >= 2"),
-    "select in a table": ('name = "ab"', 'select = ["A.x"]', r"write select above the first table"),
+    "select in a table": (JOIN, 'select = ["A.x"]', r"write select above the first table"),
     "unknown input": ('["ab", "C"]', '["abc", "C"]', r"has the input 'abc': .*did you mean 'ab'"),
     "input used twice": ('["ab", "C"]', '["ab", "A"]', r"A is joined twice"),
-    "window that is no length": (
-        'schema = "x INT"',
-        'time = "t"\nwindow = "soon"',
-        r"window of \[streams.A\] is 'soon'",
-    ),
-    "window that is a number": (
-        'schema = "x INT"',
-        "window = 5",
-        r"\[streams.A\] cannot be used: window: expected str",
-    ),
-    "watermark of months": ('schema = "x INT"', 'time = "t"\nwatermark = "1 month"', r"a month is not always as long"),
-    "window without time": (
-        'schema = "x INT"',
-        'window = "1 hour"',
-        r'\[streams.A\] has a window and no time.*time = "ts"',
-    ),
-    "misspelt window": ('schema = "x INT"', 'widow = "1 hour"', r"has the key 'widow': .*mean 'window'"),
-    "unknown kind of join": ('name = "ab"', 'how = "sideways"', r"how is 'sideways': there is no such join.*'anti'"),
-    "cross join": ('name = "ab"', 'how = "cross"', r"how is 'cross': rows are found by an equality"),
-    "group_by without an aggregate": (
-        "where = ",
-        'group_by = ["A.x"]\nwhere = ',
-        r"has group_by and no aggregate.*count",
-    ),
-    "having without an aggregate": ("where = ", 'having = "n > 1"\nwhere = ', r"has having and no aggregate"),
-    "aggregate that is no list": ("where = ", 'aggregate = "count(*)"\nwhere = ', r"aggregate: expected array"),
-    "aggregate in a table": ('name = "ab"', 'aggregate = ["count(*)"]', r"write aggregate above the first table"),
-    "misspelt group_by": ("where = ", 'groupby = ["A.x"]\nwhere = ', r"has the key 'groupby': .*mean 'group_by'"),
+    "window that is no length": (STREAM, 'time = "t"\nwindow = "soon"', r"window of \[streams.A\] is 'soon'"),
+    "window that is a number": (STREAM, "window = 5", r"\[streams.A\] cannot be used: window: expected str"),
+    "watermark of months": (STREAM, 'time = "t"\nwatermark = "1 month"', r"a month is not always as long"),
+    "window without time": (STREAM, 'window = "1 hour"', r'\[streams.A\] has a window and no time.*time = "ts"'),
+    "misspelt window": (STREAM, 'widow = "1 hour"', r"has the key 'widow': .*mean 'window'"),
+    "unknown kind of join": (JOIN, 'how = "sideways"', r"how is 'sideways': there is no such join.*'anti'"),
+    "cross join": (JOIN, 'how = "cross"', r"how is 'cross': rows are found by an equality"),
+    "group_by without an aggregate": (TOP, 'group_by = ["A.x"]', r"has group_by and no aggregate.*count"),
+    "having without an aggregate": (TOP, 'having = "n > 1"', r"has having and no aggregate"),
+    "aggregate that is no list": (TOP, 'aggregate = "count(*)"', r"aggregate: expected array"),
+    "aggregate in a table": (JOIN, 'aggregate = ["count(*)"]', r"write aggregate above the first table"),
+    "misspelt group_by": (TOP, 'groupby = ["A.x"]', r"has the key 'groupby': .*mean 'group_by'"),
     "unknown output mode": (
-        "[sink]",
-        '[sink]\noutput_mode = "complete"',
+        SINK,
+        f'{SINK}\noutput_mode = "complete"',
         r"output_mode of \[sink\] is 'complete'.*update",
     ),
-    "same name twice": ('name = "ab"', 'name = "C"', r"two things are called C"),
+    "same name twice": (JOIN, 'name = "C"', r"two things are called C"),
 }
 
 
-@pytest.mark.parametrize(("old", "new", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_in_a_file_is_named_with_its_table(tmp_path, old, new, message):
-    assert old in GOOD
+@pytest.mark.parametrize(("line", "mistake", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_in_a_file_is_named_with_its_table(tmp_path, line, mistake, message):
+    assert line in GOOD
     with pytest.raises(WatersmeetError, match=message):
-        load(written(tmp_path, GOOD.replace(old, new, 1)))
+        load(written(tmp_path, GOOD.replace(line, mistake, 1)))
 
 
 def test_a_stream_in_no_join_is_refused(tmp_path):

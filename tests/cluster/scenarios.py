@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from tests.crash.query import PATIENCE_S, expected, finish, session, start, written
+from tests.crash.query import PATIENCE_S, finish, session, start, written
+from tests.crash.variants import expected
 from tests.support.oracle import difference
 
 from watersmeet.testing import CrashPlan

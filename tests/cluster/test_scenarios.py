@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.crash.query import WITH_BUDGET, Variant
+from tests.crash.variants import WITH_BUDGET, Variant
 
 from watersmeet.testing import WORKER_POINTS
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from tests.crash.query import expected, written
+from tests.crash.query import written
+from tests.crash.variants import expected
 from tests.support.oracle import difference
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]

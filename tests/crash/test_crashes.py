@@ -10,23 +10,47 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.crash.query import EPOCHS, WITH_BUDGET, expected, finish, written
+from tests.crash.query import finish, written
+from tests.crash.variants import EPOCHS, KINDS, WAYS, WITH_BUDGET, Variant, expected
 from tests.support.oracle import difference
 
 from watersmeet.testing import CLEANUP_POINTS, DRIVER_POINTS, WORKER_POINTS, CrashPlan
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-QUICK_WORKER = [("mid-output", 1)]
 POINTS = (*DRIVER_POINTS, *WORKER_POINTS, *CLEANUP_POINTS)
-ALL_DRIVER = [(point, epoch) for point in DRIVER_POINTS for epoch in (0, 1, 3)]
-ALL_WORKER = [(point, epoch) for point in WORKER_POINTS for epoch in (0, 1, 3)]
-
+EPOCHS_KILLED = (0, 1, 3)
 
 # After four epochs, version 5 is the decision to clean join1, step 5 cleans it, and step 7 cleans join2.
-QUICK_CLEANUP = [("after-sink", 5)]
 ALL_CLEANUP = [(point, epoch) for point in ("cleanup-start", *DRIVER_POINTS[1:5], "cleanup-end") for epoch in (5, 7)]
 WORKER_CLEANUP = [("mid-cleanup", 5), ("mid-cleanup", 7), ("after-runs", 5), ("before-effects", 7)]
+
+# Without a budget, the end of all input is version 5, and step 6 gives what is final then.
+ALL_FINAL = [
+    ("after-commit", 4),
+    ("after-commit", 5),
+    *((point, 6) for point in ("cleanup-start", *DRIVER_POINTS[2:5])),
+]
+WORKER_FINAL = [("task-start", 6), ("mid-output", 6), ("before-effects", 6)]
+ENDING = ("outer", "aggregate")
+
+
+def seed_of(point: str, epoch: int, kind: str, *, spills: bool = False) -> int:
+    """A seed of a kind, with too little memory if it has to spill; others for other points and epochs."""
+    place = 2 * WAYS * epoch + POINTS.index(point)
+    seed = place // WAYS * WAYS * len(KINDS) + KINDS.index(kind) * WAYS + place % WAYS
+    return seed + (WITH_BUDGET if spills else 0)
+
+
+def each_with_some_kind(points: tuple[str, ...]) -> list[tuple[str, int, str]]:
+    """Every point of some epochs, for inner joins and for one of the other kinds."""
+    every = [(place, point, epoch) for place, point in enumerate(points) for epoch in EPOCHS_KILLED]
+    others = KINDS[1:]
+    return [
+        (point, epoch, kind)
+        for place, point, epoch in every
+        for kind in ("inner", others[(place + epoch) % len(others)])
+    ]
 
 
 def check(folder: Path, seed: int) -> None:
@@ -42,8 +66,10 @@ def driver(folder: Path, seed: int, crash: CrashPlan | None = None) -> subproces
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
 
 
-def kill_driver_at(spark: SparkSession, folder: Path, point: str, epoch: int) -> None:
-    seed = epoch * 100 + POINTS.index(point) + (WITH_BUDGET if epoch >= EPOCHS else 0)
+def kill_driver_at(
+    spark: SparkSession, folder: Path, point: str, epoch: int, kind: str = "inner", *, spills: bool = False
+) -> None:
+    seed = seed_of(point, epoch, kind, spills=spills)
     crash = CrashPlan(point, epoch, "driver", str(folder / "crashed"))
     process = driver(folder, seed, crash)
     assert process.wait(300) == -signal.SIGKILL
@@ -61,8 +87,10 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
         return
 
 
-def kill_worker_at(spark: SparkSession, folder: Path, patch: pytest.MonkeyPatch, point: str, epoch: int) -> None:
-    seed = epoch * 100 + POINTS.index(point) + (WITH_BUDGET if epoch >= EPOCHS else 0)
+def kill_worker_at(
+    spark: SparkSession, folder: Path, patch: pytest.MonkeyPatch, point: str, epoch: int, kind="inner", *, spills=False
+) -> None:
+    seed = seed_of(point, epoch, kind, spills=spills)
     crash = CrashPlan(point, epoch, "worker", str(folder / "crashed"))
     patch.setenv("WATERSMEET_CRASH", crash.encode())
     finish(spark, folder, seed)
@@ -70,41 +98,59 @@ def kill_worker_at(spark: SparkSession, folder: Path, patch: pytest.MonkeyPatch,
     check(folder, seed)
 
 
-@pytest.mark.parametrize(("point", "epoch"), QUICK_WORKER)
-@pytest.mark.slow
-def test_a_killed_worker_loses_and_repeats_nothing(spark, tmp_path, monkeypatch, point, epoch):
-    kill_worker_at(spark, tmp_path, monkeypatch, point, epoch)
+def test_every_kind_has_seeds_of_its_own():
+    for kind in KINDS:
+        seeds = [seed_of(point, epoch, kind) for point in POINTS for epoch in range(8)]
+        assert {Variant.of(seed).kind for seed in seeds} == {kind}
+        assert len(set(seeds)) == len(seeds)
 
 
-@pytest.mark.parametrize(("point", "epoch"), QUICK_CLEANUP)
-def test_a_driver_killed_between_spill_and_cleanup_loses_and_repeats_nothing(spark, tmp_path, point, epoch):
-    kill_driver_at(spark, tmp_path, point, epoch)
+def test_a_driver_killed_between_spill_and_cleanup_loses_and_repeats_nothing(spark, tmp_path):
+    kill_driver_at(spark, tmp_path, "after-sink", 5, spills=True)
 
 
 def test_a_worker_killed_in_cleanup_loses_and_repeats_nothing(spark, tmp_path, monkeypatch):
-    kill_worker_at(spark, tmp_path, monkeypatch, *WORKER_CLEANUP[0])
+    kill_worker_at(spark, tmp_path, monkeypatch, "mid-cleanup", 5, spills=True)
+
+
+def test_a_worker_killed_while_rows_come_alone_loses_and_repeats_nothing(spark, tmp_path, monkeypatch):
+    kill_worker_at(spark, tmp_path, monkeypatch, "before-effects", 6, "outer")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("point", "epoch"), ALL_DRIVER)
-def test_a_driver_killed_at_any_point_loses_and_repeats_nothing(spark, tmp_path, point, epoch):
-    kill_driver_at(spark, tmp_path, point, epoch)
+@pytest.mark.parametrize(("point", "epoch", "kind"), each_with_some_kind(DRIVER_POINTS))
+def test_a_driver_killed_at_any_point_loses_and_repeats_nothing(spark, tmp_path, point, epoch, kind):
+    kill_driver_at(spark, tmp_path, point, epoch, kind)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("point", "epoch"), ALL_CLEANUP)
 def test_a_driver_killed_at_any_point_of_cleanup_loses_and_repeats_nothing(spark, tmp_path, point, epoch):
-    kill_driver_at(spark, tmp_path, point, epoch)
+    kill_driver_at(spark, tmp_path, point, epoch, spills=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("point", "epoch"), WORKER_CLEANUP)
 def test_a_worker_killed_at_any_point_of_cleanup_loses_and_repeats_nothing(spark, tmp_path, monkeypatch, point, epoch):
-    kill_worker_at(spark, tmp_path, monkeypatch, point, epoch)
+    kill_worker_at(spark, tmp_path, monkeypatch, point, epoch, spills=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [*range(10), *range(WITH_BUDGET, WITH_BUDGET + 10)])
+@pytest.mark.parametrize(("point", "epoch"), ALL_FINAL)
+@pytest.mark.parametrize("kind", ENDING)
+def test_a_driver_killed_when_input_ends_loses_and_repeats_nothing(spark, tmp_path, point, epoch, kind):
+    kill_driver_at(spark, tmp_path, point, epoch, kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("point", "epoch"), WORKER_FINAL)
+@pytest.mark.parametrize("kind", ENDING)
+def test_a_worker_killed_when_input_ends_loses_and_repeats_nothing(spark, tmp_path, monkeypatch, point, epoch, kind):
+    kill_worker_at(spark, tmp_path, monkeypatch, point, epoch, kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*range(0, 32, 3), *range(WITH_BUDGET, WITH_BUDGET + 32, 3)])
 def test_a_driver_killed_at_any_time_loses_and_repeats_nothing(spark, tmp_path, seed):
     process = driver(tmp_path, seed)
     while process.poll() is None and not (tmp_path / "checkpoint/state/manifest").exists():
@@ -118,6 +164,6 @@ def test_a_driver_killed_at_any_time_loses_and_repeats_nothing(spark, tmp_path, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("point", "epoch"), ALL_WORKER)
-def test_a_worker_killed_at_any_point_loses_and_repeats_nothing(spark, tmp_path, monkeypatch, point, epoch):
-    kill_worker_at(spark, tmp_path, monkeypatch, point, epoch)
+@pytest.mark.parametrize(("point", "epoch", "kind"), each_with_some_kind(WORKER_POINTS))
+def test_a_worker_killed_at_any_point_loses_and_repeats_nothing(spark, tmp_path, monkeypatch, point, epoch, kind):
+    kill_worker_at(spark, tmp_path, monkeypatch, point, epoch, kind)

@@ -1,7 +1,6 @@
 """The law with aggregates: values equal DuckDB's, and each group comes when the rules say so."""
 
 import random
-import tempfile
 from collections import Counter
 from dataclasses import dataclass
 
@@ -9,15 +8,21 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tests.law.test_law_in_process import LAW, disturbance
 from tests.support.draws import TimedCase, promised_cases, timed_cases
-from tests.support.in_process import InProcess
-from tests.support.oracle import connection, plain
+from tests.support.law_runs import (
+    LAW,
+    UNDISTURBED,
+    UNLIMITED,
+    is_found,
+    merged_early,
+    started,
+    steps_to_the_end,
+    too_little_memory,
+)
+from tests.support.oracle import connection, plain, registered
 from tests.support.rules import accepted_rows, is_promised, lives_overlap
 
-from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.policy import MemoryOptions
-from watersmeet.adapt.spilling import STRATEGIES
 from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, Query
 from watersmeet.planning import plan
 from watersmeet.planning.aggregates import WINDOW_TYPE
@@ -98,39 +103,9 @@ def grouped_cases(draw: st.DrawFn, *, windows: bool = True, promised: bool = Fal
 def results_of(grouped: Grouped, seed: int, *, disturb: bool, budget: bool, ends: bool) -> list[pa.Table]:
     """What each step gives, in order."""
     chance = random.Random(seed)
-    options = MemoryOptions()
-    if budget:
-        options = MemoryOptions(
-            budget_bytes=chance.choice([1, 200, 1000]),
-            strategy=chance.choice(sorted(STRATEGIES)),
-            fraction=chance.choice([0.05, 0.3, 1.0]),
-            seed=seed,
-            generations_max=chance.choice([0, 1, 64]),
-        )
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        query = InProcess(
-            plan(Query(grouped.node)),
-            folder,
-            groups=chance.choice([1, 4, 16]),
-            round_bytes=chance.choice([1, 100, 10**6]) if disturb else 10**6,
-            parcels=chance.random() < 0.7,
-            options=options,
-            slice_bytes=chance.choice([1, 500, 10**6]),
-        )
-        got: list[pa.Table] = []
-        for tables in grouped.case.epochs:
-            if disturb:
-                disturbance(query, tables, chance)
-            got.append(query.epoch(tables, chance if disturb else None))
-            while disturb and chance.random() < 0.3:
-                got.append(query.clean(chance.choice(["idle", "final", "asked"]), chance))
-        for level in range(len(query.plan.levels)):
-            while any(query.manifest.spilled(operator.id) for operator in query.plan.levels[level]):
-                got.append(query.clean("end", chance, level=level))
-        if ends:
-            query.loop.end_input()
-        got.append(query.clean("final", chance))
-        return got
+    options = too_little_memory(chance) if budget else UNLIMITED
+    with started(plan(Query(grouped.node)), chance, options, disturb=disturb) as query:
+        return list(steps_to_the_end(query, grouped.case.epochs, chance, disturb=disturb, ends=ends))
 
 
 def rows_of(table: pa.Table) -> list[tuple[str, ...]]:
@@ -146,20 +121,13 @@ def _text(value: object) -> str:
 
 def expected_rows(grouped: Grouped) -> Counter[tuple[str, ...]]:
     accepted, _ = accepted_rows(grouped.case.nodes, grouped.case.epochs, grouped.case.promises)
-    for name, tables in accepted.items():
-        connection().register(name, pa.concat_tables(tables))
-    found = connection().sql(grouped.sql).to_arrow_table()
-    for name in accepted:
-        connection().unregister(name)
-    return Counter(rows_of(found))
+    with registered(accepted):
+        return Counter(rows_of(connection().sql(grouped.sql).to_arrow_table()))
 
 
 def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, ends: bool = True) -> None:
     note(f"{grouped.node.keys} {grouped.node.mode} of {list(grouped.case.nodes.values())}, seed {seed}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "FAN_IN", 2)
-        patch.setattr(merging, "SETTLED_FAN_IN", 2)
-        patch.setattr(merging, "CLOSED_FAN_IN", 2)
+    with merged_early():
         steps = results_of(grouped, seed, disturb=disturb, budget=budget, ends=ends)
     expected, width = expected_rows(grouped), len(grouped.node.keys)
     got = [row for table in steps for row in rows_of(table.flatten())]
@@ -184,11 +152,9 @@ def due(grouped: Grouped) -> list[tuple[str, ...]]:
     accepted, _ = accepted_rows(nodes, grouped.case.epochs, grouped.case.promises)
     times = pa.concat_tables(accepted[node.name]).column("ts").cast(pa.int64()).to_pylist()
     mark = max(times, default=0) - node.delay_us
-    connection().register(node.name, pa.concat_tables(accepted[node.name]))
-    rows = (
-        connection().sql(f"SELECT * FROM ({grouped.sql}) WHERE epoch_us(c{window}['end']) <= {mark}").to_arrow_table()
-    )
-    connection().unregister(node.name)
+    final = f"SELECT * FROM ({grouped.sql}) WHERE epoch_us(c{window}['end']) <= {mark}"
+    with registered(accepted):
+        rows = connection().sql(final).to_arrow_table()
     return [row[: len(grouped.node.keys)] for row in rows_of(rows)]
 
 
@@ -198,17 +164,14 @@ def promised_groups(grouped: Grouped) -> list[tuple[str, ...]]:
     if place is None:
         return []
     accepted, _ = accepted_rows(grouped.case.nodes, grouped.case.epochs, grouped.case.promises)
-    for name, tables in accepted.items():
-        connection().register(name, pa.concat_tables(tables))
     told = is_promised(grouped.case, f"c{place}", list(grouped.case.nodes))
-    rows = connection().sql(f"SELECT * FROM ({grouped.sql}) WHERE {told}").to_arrow_table()
-    for name in accepted:
-        connection().unregister(name)
+    with registered(accepted):
+        rows = connection().sql(f"SELECT * FROM ({grouped.sql}) WHERE {told}").to_arrow_table()
     return [row[: len(grouped.node.keys)] for row in rows_of(rows)]
 
 
 @given(grouped=grouped_cases(), seed=st.integers(0, 2**32), ends=st.booleans())
-@LAW
+@UNDISTURBED
 def test_groups_have_the_values_of_a_batch_aggregate(grouped: Grouped, seed: int, ends) -> None:
     check(grouped, seed, budget=False, disturb=False, ends=ends)
 
@@ -231,3 +194,14 @@ def test_spills_and_cleanups_change_no_aggregate(grouped: Grouped, seed: int, en
 @settings(LAW, max_examples=3000)
 def test_the_law_of_aggregates_holds_thousands_of_times(grouped: Grouped, seed: int, budget, ends) -> None:
     check(grouped, seed, budget=budget, ends=ends)
+
+
+def test_the_law_spills_aggregates() -> None:
+    def is_spilled(grouped: Grouped) -> bool:
+        chance = random.Random(0)
+        with started(plan(Query(grouped.node)), chance, MemoryOptions(budget_bytes=1)) as query:
+            for tables in grouped.case.epochs:
+                query.epoch(tables)
+            return bool(query.manifest.spilled(query.plan.root.id))
+
+    assert is_found(grouped_cases(), is_spilled, 100)

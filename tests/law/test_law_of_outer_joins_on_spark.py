@@ -28,7 +28,7 @@ def check(spark: SparkSession, case: OuterCase, options: dict[str, object], *, s
 
 
 @given(outer_cases(), OPTIONS, st.booleans(), st.booleans())
-@settings(LAW, max_examples=3)
+@settings(LAW, max_examples=2)
 def test_rows_without_a_match_come_once(spark: SparkSession, case: OuterCase, options, shortcut, ends) -> None:
     check(spark, case, options, shortcut=shortcut, ends=ends)
 

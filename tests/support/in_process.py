@@ -53,6 +53,7 @@ class InProcess:
     options: MemoryOptions = field(default_factory=MemoryOptions)
     slice_bytes: int | None = None
     files: ResultFormat | None = None
+    rejected_path: str | None = None
     offsets: LocalOffsets = field(default_factory=LocalOffsets)
     loop: Loop[Tables] = field(init=False)
 
@@ -69,7 +70,14 @@ class InProcess:
         self.runner = FileRunner(checkpoint.storage, evaluate, self._hashes)
         parcels = self.parcels and self.hash_bits == FULL_HASH_BITS
         options = DriverOptions(
-            driver, expected, self.options, self.retained, self.files, round_bytes=self.round_bytes, parcels=parcels
+            driver,
+            expected,
+            self.options,
+            self.retained,
+            self.files,
+            round_bytes=self.round_bytes,
+            parcels=parcels,
+            rejected_path=self.rejected_path,
         )
         self.loop = start_driver(checkpoint, self.runner, options)
         if self.slice_bytes is not None:

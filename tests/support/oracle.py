@@ -2,7 +2,8 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
@@ -31,15 +32,28 @@ def joined(
     tables: Mapping[str, Sequence[pa.Table]], conditions: Iterable[str], select: str | None = None
 ) -> Counter[str]:
     """All rows of the join, each as text, with how often it occurs."""
-    for name, parts in tables.items():
-        connection().register(name, pa.concat_tables(parts))
     columns = select or ", ".join(f'"{name}"."{column}"' for name, t in tables.items() for column in t[0].column_names)
     where = " AND ".join(f"({condition})" for condition in conditions)
     sources = ", ".join(f'"{name}"' for name in tables)
-    result = connection().sql(f"SELECT {columns} FROM {sources} WHERE {where}").to_arrow_table()
-    for name in tables:
-        connection().unregister(name)
-    return multiset(result)
+    return answer(tables, f"SELECT {columns} FROM {sources} WHERE {where}")
+
+
+def answer(tables: Mapping[str, Sequence[pa.Table]], sql: str) -> Counter[str]:
+    """What a query over tables gives, as `joined` does."""
+    with registered(tables):
+        return multiset(connection().sql(sql).to_arrow_table())
+
+
+@contextmanager
+def registered(tables: Mapping[str, Sequence[pa.Table]]) -> Iterator[None]:
+    """Queries within the block find tables by their names."""
+    for name, parts in tables.items():
+        connection().register(name, pa.concat_tables(parts))
+    try:
+        yield
+    finally:
+        for name in tables:
+            connection().unregister(name)
 
 
 def multiset(table: pa.Table) -> Counter[str]:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.support.draws import OuterCase, TimedCase
-from tests.support.oracle import connection, joined, multiset
+from tests.support.oracle import connection, joined, multiset, registered
 from tests.support.punctuations import Punctuated
 from watersmeet.model.query import StreamNode
 
@@ -77,8 +77,11 @@ def lives_overlap(nodes: Sequence[StreamNode]) -> list[str]:
 def expected_outer(case: OuterCase, *, has_ended: bool) -> Counter[str]:
     """What an outer join of all accepted rows gives, but for rows alone of which a match may still come."""
     accepted, _ = accepted_rows(case.nodes, case.epochs, case.promises)
-    for name, tables in accepted.items():
-        connection().register(name, pa.concat_tables(tables))
+    with registered(accepted):
+        return _outer(case, accepted, has_ended=has_ended)
+
+
+def _outer(case: OuterCase, accepted: Mapping[str, Sequence[pa.Table]], *, has_ended: bool) -> Counter[str]:
     last = next(name for name in case.nodes if name not in case.left)
     left = [case.nodes[name] for name in case.left]
     inner = " AND ".join([*case.inner, *lives_overlap(left)]) or "true"
@@ -103,10 +106,7 @@ def expected_outer(case: OuterCase, *, has_ended: bool) -> Counter[str]:
         "semi": f"SELECT {only_left} FROM L WHERE {matched['L']}",
         "anti": f"SELECT {only_left} FROM L WHERE NOT {matched['L']} AND {due['L']}",
     }[case.how]
-    found = multiset(connection().sql(query).to_arrow_table())
-    for name in accepted:
-        connection().unregister(name)
-    return found
+    return multiset(connection().sql(query).to_arrow_table())
 
 
 def _fields(case: OuterCase, names: Sequence[str], nulls: Sequence[str] = ()) -> str:

@@ -61,7 +61,7 @@ class TaskSpecs:
             site: replace(part, cleaning=cleaning_order(manifest, step, shares[site], sizes))
             for site, part in lowest.sites.items()
         }
-        if step.at_end and not any(operator.aggregate for spec in above[:1] for operator in spec.operators):
+        if step.at_end and not any(_has_decided(operator) for spec in above[:1] for operator in spec.operators):
             above = [replace(spec, only_stores=True, files=None) for spec in above[:1]]
         return [replace(lowest, sites=sites), *above]
 
@@ -98,6 +98,14 @@ class TaskSpecs:
             purges=expiry.purges,
             promise_merges=expiry.keys.merges() if level == 0 else {},
         )
+
+
+def _has_decided(operator: OperatorSpec) -> bool:
+    """Whether rows of an operator are decided: then rows that come later must not be closed before those there are.
+
+    Which rows of a group were decided is known of its oldest generation (`watersmeet.site.deciding`).
+    """
+    return operator.aggregate is not None or bool(operator.preserved)
 
 
 @dataclass(frozen=True)

@@ -255,6 +255,7 @@ class SiteTask:
             task = task_of(operator, self._options)
             for results in self._settling.stored(operator, task):
                 yield from self._give(operator, results)
+                self._reach("mid-output")
             self._counts.produced(operator, task.output)
 
     def _clean(self) -> Iterator[pa.RecordBatch]:

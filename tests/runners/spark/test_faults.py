@@ -43,8 +43,11 @@ def finished(rows, name, **options):
     return query
 
 
-@pytest.mark.parametrize("shortcut", [True, False])
-@pytest.mark.parametrize("kind", ["on", "where", "after select", "stream"])
+KINDS_AND_SHORTCUT = [("on", True), ("where", False), ("after select", True), ("stream", False)]
+OTHERS = [pytest.param(kind, not shortcut, marks=pytest.mark.slow) for kind, shortcut in KINDS_AND_SHORTCUT]
+
+
+@pytest.mark.parametrize(("kind", "shortcut"), [*KINDS_AND_SHORTCUT, *OTHERS])
 def test_a_condition_that_spark_can_prove_false_gives_no_rows_and_a_normal_end(spark, kind, shortcut):
     _, a, b = pair(spark)
     on = "A.k = B.k AND false" if kind == "on" else "A.k = B.k"

@@ -81,12 +81,18 @@ ALL = {
 }
 
 
+LIKE_OTHERS = {"byte", "short", "bytes", "day", "wall", "single", "array", "struct", "expressions", "in"}
+"""Keys that take the same way as some other."""
+
+
 @pytest.fixture(scope="module")
 def tables():
     return table(KEYS, 0), table(KEYS, 1)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LIKE_OTHERS else ()) for name in ALL]
+)
 def test_a_key_of_any_type_joins_as_in_spark(spark, tmp_path, tables, name):
     left, right = tables
     flow = wm.Flow(spark)

@@ -1,0 +1,139 @@
+"""What a seed decides of the query that is killed: its kind, its rows, and by the rules its results."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+from tests.support.oracle import answer
+from tests.support.rules import accepted_rows, lives_overlap
+
+from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, JoinNode, Query, StreamNode
+from watersmeet.planning.aggregates import WINDOW_TYPE
+
+EPOCHS = 4
+WITH_BUDGET = 1000
+"""Queries of this seed and above have far too little memory, so they spill and clean up."""
+
+KINDS = ("inner", "windowed", "outer", "aggregate")
+WAYS = 8
+"""Seeds that are alike but for how results are written and rows travel."""
+
+SECOND_US = 1_000_000
+WINDOW, DELAY, EVERY = 8 * SECOND_US, 4 * SECOND_US, 10 * SECOND_US
+GROUPED_BY = ("A.k", "window(A.ts, '10 seconds')")
+SHOWN = ("A.id AS a", "B.id AS b", "C.id AS c", "A.k AS k")
+TOLD = ("count(*) AS n", "sum(C.id) AS total")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The kind, how results are written, whether one task may do everything, how rows travel, and how much memory."""
+
+    kind: str
+    through_spark: bool
+    shortcut: bool
+    key: str
+    with_budget: bool
+
+    @classmethod
+    def of(cls, seed: int) -> "Variant":
+        """All ways within eight seeds, and all kinds within four times as many."""
+        kind = KINDS[seed % WITH_BUDGET // WAYS % len(KINDS)]
+        key = "m" if seed // 4 % 2 == 0 else "t"
+        return cls(kind, bool(seed % 2), seed // 2 % 2 == 0, key, seed >= WITH_BUDGET)
+
+    @property
+    def conditions(self) -> tuple[str, str]:
+        """The second level joins on whole numbers, which travel in parcels, or on kinds, which travel in slots."""
+        return "A.k = B.k", f"B.{self.key} = C.{self.key}"
+
+    @property
+    def how(self) -> str:
+        """The kind of the second join."""
+        return "left" if self.kind == "outer" else "inner"
+
+    @property
+    def ends_input(self) -> bool:
+        """Whether some results come only when all input has ended."""
+        return self.kind in ("outer", "aggregate")
+
+    @property
+    def times(self) -> dict[str, object]:
+        """What is said of the times of every stream."""
+        if self.kind == "inner":
+            return {}
+        return {"time": "ts", "window": timedelta(microseconds=WINDOW), "watermark": timedelta(microseconds=DELAY)}
+
+    def streams(self, schema: pa.Schema) -> dict[str, StreamNode]:
+        said = ("ts", WINDOW, DELAY) if self.times else ()
+        return {name: StreamNode(name, schema, *said) for name in "ABC"}
+
+    def query(self, schema: pa.Schema) -> Query:
+        """The query as the planner gets it; the API says the same in `tests.crash.query`."""
+        a, b, c = self.streams(schema).values()
+        first, second = self.conditions
+        rows = JoinNode((JoinNode((a, b), first), c), second, self.how)
+        if self.kind != "aggregate":
+            return Query(rows, tuple(text.split(" AS ")[0] for text in SHOWN))
+        number, [key, window] = pa.int64(), GROUPED_BY
+        told = Aggregate("n", "count", number), Aggregate("total", "sum", number, "C.id", number)
+        return Query(AggregateNode(rows, (GroupKey("k", key, number), GroupKey("window", window, WINDOW_TYPE)), told))
+
+    def sql(self, schema: pa.Schema) -> str:
+        """The query over all accepted rows."""
+        a, b, c = self.streams(schema).values()
+        first, second = self.conditions
+        below, above = [first, *lives_overlap([a, b])], [second, *lives_overlap([a, b, c])]
+        rows = f"A JOIN B ON {' AND '.join(below)} {self.how} JOIN C ON {' AND '.join(above)}"
+        if self.kind != "aggregate":
+            return f"SELECT {', '.join(SHOWN)} FROM {rows}"
+        start = f"make_timestamptz(epoch_us(A.ts) - pmod(epoch_us(A.ts), {EVERY}))"
+        told = "count(*) AS n, CAST(sum(C.id) AS BIGINT) AS total"
+        return f"SELECT A.k AS k, {start} AS start, {told} FROM {rows} GROUP BY ALL"
+
+
+def tables(seed: int) -> dict[str, list[pa.Table]]:
+    rng, has_times = np.random.default_rng(seed), bool(Variant.of(seed).times)
+    return {name: [_table(rng, epoch, has_times=has_times) for epoch in range(EPOCHS)] for name in "ABC"}
+
+
+def batches(seed: int) -> list[dict[str, pa.Table]]:
+    made = tables(seed)
+    return [{name: parts[epoch] for name, parts in made.items()} for epoch in range(EPOCHS)]
+
+
+def expected(seed: int) -> Counter[str]:
+    """The results by the rules, of the rows that are accepted."""
+    accepted, _ = _by_the_rules(seed)
+    return answer(accepted, Variant.of(seed).sql(accepted["A"][0].schema))
+
+
+def rejected(seed: int) -> Counter[tuple[str, int, str]]:
+    """How many rows are not accepted, by stream, epoch and reason."""
+    _, epochs = _by_the_rules(seed)
+    counts = {(stream, epoch, why): n for epoch, each in enumerate(epochs) for (stream, why), n in each.items()}
+    return Counter(counts)
+
+
+def _by_the_rules(seed: int) -> tuple[dict[str, list[pa.Table]], list[Counter[tuple[str, str]]]]:
+    made = batches(seed)
+    return accepted_rows(Variant.of(seed).streams(made[0]["A"].schema), made)
+
+
+def _table(rng: np.random.Generator, epoch: int, *, has_times: bool) -> pa.Table:
+    rows = 0 if epoch == 2 else 40
+    keys = rng.integers(0, 25, rows)
+    kinds = 24 if has_times else 12  # so that some find no match
+    columns = {
+        "id": pa.array(rng.integers(0, 10**9, rows)),
+        "k": pa.array(keys, mask=rng.random(rows) < 0.05),
+        "m": pa.array(rng.integers(0, kinds, rows)),
+        "t": pa.array([f"t{key}" for key in rng.integers(0, kinds, rows)], pa.string()),
+    }
+    if has_times:  # some come late, and some have no time
+        lags = np.where(rng.random(rows) < 0.15, rng.integers(0, 20 * SECOND_US, rows), 0)
+        times = epoch * EVERY + rng.integers(0, EVERY, rows) - lags
+        columns["ts"] = pa.array(times, pa.timestamp("us", "UTC"), mask=rng.random(rows) < 0.03)
+    return pa.table(columns)

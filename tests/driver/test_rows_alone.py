@@ -1,0 +1,33 @@
+"""Rows without a match that reach an outer join late, out of what was spilled below it."""
+
+import pyarrow as pa
+from tests.support.in_process import InProcess
+
+from watersmeet.model.ids import SiteId
+from watersmeet.model.query import JoinNode, Query, StreamNode
+from watersmeet.planning import plan
+from watersmeet.state.changes import SpillGroups
+from watersmeet.state.groups import GroupSet
+
+SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us", "UTC")})
+
+
+def table(*rows):
+    keys, times = zip(*rows, strict=True) if rows else ((), ())
+    return pa.table([pa.array(keys, pa.int64()), pa.array(times, SCHEMA.field("ts").type)], schema=SCHEMA)
+
+
+def test_a_row_that_comes_up_at_the_end_comes_alone_though_all_there_was_is_decided(tmp_path):
+    a, b, c = (StreamNode(name, SCHEMA, "ts", 8, 0) for name in "ABC")
+    node = JoinNode((JoinNode((a, b), "A.k = B.k"), c), "A.k = C.k", "left")
+    query = InProcess(plan(Query(node)), str(tmp_path), groups=1, sites=1)
+    query.epoch({"A": table((2, 5)), "B": table(), "C": table((9, 100))})
+    query.loop.stepper.adapt([SpillGroups(SiteId(0), {query.plan.operators[0].id: GroupSet.of([0])})])
+    query.epoch({"A": table(), "B": table((2, 3)), "C": table()})
+    assert query.is_missing
+    assert query.manifest.operators["join2"].decided
+    found = []
+    for level in range(2):
+        while any(query.manifest.spilled(operator.id) for operator in query.plan.levels[level]):
+            found += query.clean("end", None, level).to_pylist()
+    assert [(row["A"]["k"], row["B"]["k"], row["C"]["k"]) for row in found] == [(2, 2, None)]
