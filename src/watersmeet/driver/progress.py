@@ -11,6 +11,7 @@ from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.driver.step import Taken
 from watersmeet.model.ids import OperatorId, SiteId
 from watersmeet.site.effects import Effects, Rejected
+from watersmeet.state.changes import MergeRuns
 from watersmeet.state.manifest import Cleaning, Manifest
 from watersmeet.state.sizes import live_bytes_by_site
 
@@ -58,7 +59,9 @@ class Cleanup(msgspec.Struct, frozen=True, rename="camel"):
 class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A step; what concerns a budget or cleanup is there only where there is one.
 
-    ``rows_out`` are the rows the root has made, ``results`` those that filters have let pass to the sink.
+    ``rows_out`` are the rows the root has made, ``results`` those that filters have let pass to the sink. Where streams
+    promise anything, rows that nothing can come for any more are ``not_stored`` or ``dropped``, and ``promises`` are
+    the ranges and patterns that are kept.
     """
 
     epoch: int
@@ -76,6 +79,9 @@ class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     spilled_groups: int | None = None
     cleanup: Cleanup | None = None
     rejected: list[Rejected] | None = None
+    not_stored: int | None = None
+    dropped: int | None = None
+    promises: int | None = None
 
 
 @dataclass
@@ -111,6 +117,8 @@ def step_metrics(
     """Summarise a step from its effects and the manifest it committed."""
     told = list(taken.effects)
     made = sum(each.rows_out.get(manifest.plan.root.id, 0) for each in told)
+    merges = [change for each in told for change in each.changes if isinstance(change, MergeRuns)]
+    is_checked = manifest.has_ended or any(each.is_checked or each.unique for each in manifest.plan.streams)
     live = [int(size) for size in live_bytes_by_site(manifest)] if options.is_limited else None
     return StepMetrics(
         epoch=manifest.version - 1,
@@ -127,7 +135,10 @@ def step_metrics(
         live_bytes=live,
         spilled_groups=missing_groups(manifest) if options.is_limited else None,
         cleanup=cleanup,
-        rejected=_rejected(told) if manifest.has_ended or any(s.is_checked for s in manifest.plan.streams) else None,
+        rejected=_rejected(told) if is_checked else None,
+        not_stored=sum(each.not_stored for each in told) if is_checked else None,
+        dropped=sum(each.dropped for each in merges) + taken.dropped if is_checked else None,
+        promises=sum(run.rows for run in manifest.promise_runs) if manifest.promises else None,
     )
 
 

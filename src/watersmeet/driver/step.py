@@ -33,6 +33,7 @@ from watersmeet.state.changes import (
     BeginCleaning,
     Change,
     DecideRows,
+    DropRows,
     EndStreams,
     FinishAdaptation,
     FinishBatch,
@@ -69,11 +70,12 @@ class Clock:
 
 @dataclass(frozen=True)
 class Taken:
-    """A step that was taken."""
+    """A step that was taken; so many rows were ``dropped`` with whole runs."""
 
     effects: Sequence[Effects]
     laps_ms: dict[str, float]
     results: int | None = None
+    dropped: int = 0
 
 
 @dataclass
@@ -163,7 +165,8 @@ class Stepper(Generic[Batch]):
 
         self.is_first = False
         self.reach(f"{name}-end", manifest.version)
-        return Taken(done.effects, clock.laps_ms, done.results)
+        dropped = sum(change.rows for change in decided if isinstance(change, DropRows))
+        return Taken(done.effects, clock.laps_ms, done.results, dropped)
 
     def _plan(self, manifest: Manifest, batch: Batch | None) -> Step[Batch]:
         """What the tasks of the next step are told."""

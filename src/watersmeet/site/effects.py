@@ -35,7 +35,8 @@ class Effects(msgspec.Struct, frozen=True):
     """Changes to the manifest, what they cost, and what was counted by group (`watersmeet.site.counts`).
 
     Times are in milliseconds, but for the ``latest`` event times of the streams' rows, and for those before which
-    punctuations promise none, which are in microseconds. By other punctuations, streams have ``ended``.
+    punctuations promise none, which are in microseconds. By other punctuations, streams have ``ended``. Rows that
+    nothing can come for any more are joined and ``not_stored``.
     """
 
     level: int
@@ -56,6 +57,7 @@ class Effects(msgspec.Struct, frozen=True):
     latest: dict[str, int] = {}
     rejected: tuple[Rejected, ...] = ()
     rejected_files: tuple[str, ...] = ()
+    not_stored: int = 0
     ended: tuple[str, ...] = ()
     promised_until: dict[str, int] = {}
 

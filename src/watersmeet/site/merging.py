@@ -43,11 +43,11 @@ def merge(
     needed = End(source, groups, order.limit, order.spilled, order.purge, reader).still_needed(rows)
     if order.only_purges and len(rows) - len(needed) <= PURGED_LEAST * len(rows):
         return None
-    rows = needed
-    merged = write_run(storage, name, rows, groups)
+    merged = write_run(storage, name, needed, groups)
     if order.generation != LIVE:
         for run, _ in order.runs:
             release_run(storage, run)
         storage.forget({merged.path, *(run.path for run, _ in order.runs)} - live)
     ids = tuple(run.id for run, _ in order.runs)
-    return MergeRuns(ids, order.groups, merged, order.generation, order.reason)
+    dropped, is_purge = len(rows) - len(needed), order.only_purges
+    return MergeRuns(ids, order.groups, merged, order.generation, order.reason, dropped, is_purge)

@@ -66,6 +66,7 @@ class SiteTask:
         self._earlier: dict[int, list[RunFile]] = {}
         self._cleaned_results, self._cleaned_bytes = 0, 0
         self._busy_s = 0.0
+        self._not_stored = 0
         self.rounds = 0
         self.effects_name = ""
 
@@ -204,6 +205,7 @@ class SiteTask:
     def _keep(self, source: InputSpec, rows: SortedRows) -> RunFile | None:
         """Write rows as a run; None where no other row can come that any of them would be joined with."""
         stored = self._needed_later(source, rows)
+        self._not_stored += len(rows) - len(stored)
         if not len(stored):
             return None
         name = RunName(self._name(), source.operator, source.name, source.bounded)
@@ -318,6 +320,7 @@ class SiteTask:
             latest=self._admission.latest,
             rejected=self._admission.rejected,
             rejected_files=() if self._rejected is None else self._rejected.close(),
+            not_stored=self._not_stored,
             ended=tuple(sorted(self._promises.ended)),
             promised_until=self._promises.until,
         )

@@ -38,13 +38,18 @@ class AddRun(msgspec.Struct, frozen=True, tag=True):
 
 
 class MergeRuns(msgspec.Struct, frozen=True, tag=True):
-    """Some groups of one generation of several runs now lie in one run; what else the old runs hold stays with them."""
+    """Some groups of one generation of several runs now lie in one run; what else the old runs hold stays with them.
+
+    So many rows were ``dropped``, as nothing can come for them any more; if it ``is_purge``, it was done for that.
+    """
 
     merged: tuple[RunId, ...]
     groups: GroupSet
     run: RunFile
     generation: int = LIVE
     reason: str = ""
+    dropped: int = 0
+    is_purge: bool = False
 
 
 class CountOutput(msgspec.Struct, frozen=True, tag=True):

@@ -12,8 +12,17 @@ from dataclasses import dataclass
 import msgspec
 
 from watersmeet.model.errors import CheckpointCorruptError
-from watersmeet.model.ids import OperatorId, SiteId, Version
-from watersmeet.state.changes import BeginCleaning, Change, DropRows, FinishCleaning, ReplacePlan, Reroute, SpillGroups
+from watersmeet.model.ids import InputName, OperatorId, SiteId, Version
+from watersmeet.state.changes import (
+    BeginCleaning,
+    Change,
+    DropRows,
+    FinishCleaning,
+    MergeRuns,
+    ReplacePlan,
+    Reroute,
+    SpillGroups,
+)
 from watersmeet.state.manifest import Cleaning
 from watersmeet.state.stored import from_json, to_json
 from watersmeet.state.versions import VersionStore
@@ -92,6 +101,17 @@ class ExpireEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="expire"):
     runs: int
 
 
+class PurgeEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="purge"):
+    """A run was written anew without rows whose keys were promised not to come any more."""
+
+    epoch: int
+    reason: str
+    before: Rows
+    after: Rows
+    operator: OperatorId
+    input: InputName
+
+
 class RerouteEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="reroute"):
     """Groups were given to other sites."""
 
@@ -110,7 +130,7 @@ class ReplanEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="replan"):
     after: Operators
 
 
-Event = SpillEvent | CleanupEvent | ExpireEvent | RerouteEvent | ReplanEvent
+Event = SpillEvent | CleanupEvent | ExpireEvent | PurgeEvent | RerouteEvent | ReplanEvent
 
 
 def events_of(epoch: int, changes: Iterable[Change], cleaning: Cleaning | None) -> list[Event]:
@@ -119,20 +139,23 @@ def events_of(epoch: int, changes: Iterable[Change], cleaning: Cleaning | None) 
     return [event for event in found if event is not None]
 
 
-def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | None:
+def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | None:  # noqa: PLR0911 -- one for each kind
     if isinstance(change, SpillGroups):
         groups = {name: list(some) for name, some in change.groups.items()}
-        before, after = LiveBytes(change.live_bytes), LiveBytes(change.live_bytes - change.spilled_bytes)
+        live, after = LiveBytes(change.live_bytes), LiveBytes(change.live_bytes - change.spilled_bytes)
         spilled = change.spilled_bytes
-        return SpillEvent(epoch, change.reason, before, after, change.site, change.strategy, spilled, groups)
+        return SpillEvent(epoch, change.reason, live, after, change.site, change.strategy, spilled, groups)
     if isinstance(change, FinishCleaning) and cleaning is not None and cleaning.groups:
         groups_, missing = sorted(cleaning.groups), Groups(change.missing)
-        left = Groups(change.missing - len(groups_))
+        groups_left = Groups(change.missing - len(groups_))
         read, made = change.read_bytes, change.results
-        return CleanupEvent(epoch, cleaning.reason, missing, left, cleaning.operator, groups_, read, made)
+        return CleanupEvent(epoch, cleaning.reason, missing, groups_left, cleaning.operator, groups_, read, made)
     if isinstance(change, DropRows):
         rows, runs = Rows(change.rows), len(change.runs)
         return ExpireEvent(epoch, change.reason, rows, Rows(0), change.operator, change.bytes, runs)
+    if isinstance(change, MergeRuns) and change.is_purge:
+        left, run = Rows(change.run.rows), change.run
+        return PurgeEvent(epoch, change.reason, Rows(run.rows + change.dropped), left, run.operator, run.input)
     if isinstance(change, Reroute):
         return RerouteEvent(epoch, change.reason, Sites(change.sites_before), Sites(change.sites))
     if isinstance(change, ReplacePlan):

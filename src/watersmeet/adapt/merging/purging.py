@@ -1,9 +1,9 @@
 """When to look for rows that can go because of punctuations, and to write their runs anew without them.
 
 Which rows a punctuation lets go is not known until they are looked at. So all live runs of an operator are looked at
-once new promises have come, but only as often as it pays: at once while there is little, else when the state has grown
-by `GROWTH` since, so that what looking costs follows what came in. When memory is short it is done at once, too:
-purging comes before spilling. Any merge drops such rows as well.
+once new promises have come, or rows were decided because of them, but only as often as it pays: at once while there is
+little, else when the state has grown by `GROWTH` since, so that what looking costs follows what came in. When memory is
+short it is done at once, too: purging comes before spilling. Any merge drops such rows as well.
 """
 
 from dataclasses import dataclass, field
@@ -24,21 +24,22 @@ class Purging:
 
     budget_bytes: int | None = None
     growth: float = GROWTH
-    _looked: dict[tuple[OperatorId, SiteId], tuple[int, int]] = field(default_factory=dict)
+    _looked: dict[tuple[OperatorId, SiteId], tuple[tuple[int, int], int]] = field(default_factory=dict)
 
     def due(self, manifest: Manifest) -> set[tuple[OperatorId, SiteId]]:
         """The operators and sites whose runs are looked at in the next step."""
-        newest = max(manifest.promised.values(), default=0)
-        if not newest:
+        if not manifest.promised:
             return set()
         short = self._short_sites(manifest)
         pairs = [(name, SiteId(site)) for name in manifest.operators for site in range(manifest.sites)]
-        return {pair for pair in pairs if self._is_due(manifest, pair, newest, is_short=pair[1] in short)}
+        return {pair for pair in pairs if self._is_due(manifest, pair, is_short=pair[1] in short)}
 
-    def _is_due(self, manifest: Manifest, pair: tuple[OperatorId, SiteId], newest: int, *, is_short: bool) -> bool:
+    def _is_due(self, manifest: Manifest, pair: tuple[OperatorId, SiteId], *, is_short: bool) -> bool:
+        known = manifest.operators[pair[0]].decided_keys.values()
+        newest = max(manifest.promised.values()), max((int(each.array.max()) for each in known), default=0)
         size = sum(run.bytes for run, _ in manifest.live(*pair))
-        looked, before = self._looked.get(pair, (0, 0))
-        is_due = looked < newest and (is_short or size <= SMALL_BYTES or size >= self.growth * before)
+        looked, before = self._looked.get(pair, ((0, 0), 0))
+        is_due = looked != newest and (is_short or size <= SMALL_BYTES or size >= self.growth * before)
         if is_due:
             self._looked[pair] = newest, size
         return is_due

@@ -104,7 +104,7 @@ def _by_version(first: Numbers, last: Numbers, since: Numbers) -> Iterator[tuple
         yield int(since[0]), first, last
         return
     versions, starts = np.unique(since, return_index=True)
-    for version, start, stop in zip(versions.tolist(), starts, [*starts[1:], len(since)], strict=True):
+    for version, start, stop in zip(versions.tolist(), starts, [*starts[1:], len(since)], strict=False):
         yield version, first[start:stop], last[start:stop]
 
 
