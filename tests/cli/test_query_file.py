@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import EXAMPLES
 
-from watersmeet.cli.query_file import load
+from watersmeet.cli.query_file import OverTable, load
 from watersmeet.model.errors import QueryError, WatersmeetError
 
 GUIDE = EXAMPLES.parent / "docs" / "how-to" / "run-a-file.md"
@@ -98,6 +98,13 @@ MISTAKES = {
     ),
     "having without an aggregate": ("where = ", 'having = "n > 1"\nwhere = ', r"has having and no aggregate"),
     "aggregate that is no list": ("where = ", 'aggregate = "count(*)"\nwhere = ', r"aggregate: expected array"),
+    "over without an aggregate": ("where = ", "over = { rows = 1 }\nwhere = ", r"has over and no aggregate"),
+    "over of no rows": (
+        "where = ",
+        'aggregate = ["count(*)"]\nover = { rows = 0 }\nwhere = ',
+        r"over was given rows=0.*one at least",
+    ),
+    "over with a misspelt key": ("where = ", "over = { row = 1 }\nwhere = ", r"over has the key 'row'.*mean 'rows'"),
     "aggregate in a table": ('name = "ab"', 'aggregate = ["count(*)"]', r"write aggregate above the first table"),
     "misspelt group_by": ("where = ", 'groupby = ["A.x"]\nwhere = ', r"has the key 'groupby': .*mean 'group_by'"),
     "unknown output mode": (
@@ -144,6 +151,11 @@ def test_a_single_stream_may_be_aggregated(tmp_path):
     assert (query.joins, query.group_by, query.aggregate) == ([], ["A.k"], ["count(*) AS n"])
     assert (query.having, query.sink.output_mode) == ("n > 1", "append")
     assert query.options["rejectedPath"] == str(tmp_path / "rejected")
+
+
+def test_groups_may_be_told_of_over_their_last_rows(tmp_path):
+    query = load(written(tmp_path, 'over = { time = "10 minutes" }\n' + ALONE))
+    assert query.over == OverTable(time="10 minutes")
 
 
 def test_a_stream_that_is_neither_joined_nor_aggregated_is_refused(tmp_path):

@@ -3,6 +3,8 @@
 import random
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,7 +20,7 @@ from tests.support.rules import accepted_rows, lives_overlap
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.adapt.spilling import STRATEGIES
-from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, Query
+from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, Mode, Query
 from watersmeet.planning import plan
 from watersmeet.planning.aggregates import WINDOW_TYPE
 
@@ -67,7 +69,9 @@ def _told(each: Aggregate) -> str:
 
 
 @st.composite
-def grouped_cases(draw: st.DrawFn, *, windows: bool = True) -> Grouped:
+def grouped_cases(
+    draw: st.DrawFn, *, windows: bool = True, modes: tuple[Mode, ...] = ("append", "update", "first")
+) -> Grouped:
     case = draw(timed_cases(most_streams=3, most_rows=4, zone="UTC"))
     is_alone = draw(st.integers(0, 2)) == 0
     if is_alone:
@@ -80,7 +84,7 @@ def grouped_cases(draw: st.DrawFn, *, windows: bool = True) -> Grouped:
     if case.nodes[first].time and windows:
         choices.append(GroupKey("window", f"window({first}.ts, '4 microseconds')", WINDOW_TYPE))
     keys = draw(st.lists(st.sampled_from(choices), max_size=2, unique_by=lambda key: key.name))
-    mode = draw(st.sampled_from(["append", "update", "first"]))
+    mode = draw(st.sampled_from(modes))
     told = []
     for name in () if mode == "first" else draw(st.lists(st.sampled_from(sorted(TELLING)), min_size=1, unique=True)):
         function, text, kind = TELLING[name]
@@ -92,8 +96,8 @@ def grouped_cases(draw: st.DrawFn, *, windows: bool = True) -> Grouped:
     return Grouped(case, AggregateNode(case.query.node, tuple(keys), tuple(told), mode))
 
 
-def results_of(grouped: Grouped, seed: int, *, disturb: bool, budget: bool, ends: bool) -> list[pa.Table]:
-    """What each step gives, in order."""
+def results_of(grouped: Grouped, seed: int, *, disturb: bool, budget: bool, ends: bool) -> list[tuple[int, pa.Table]]:
+    """What each step gives, in order, each with the number of the epoch it is or comes after."""
     chance = random.Random(seed)
     options = MemoryOptions()
     if budget:
@@ -114,19 +118,20 @@ def results_of(grouped: Grouped, seed: int, *, disturb: bool, budget: bool, ends
             options=options,
             slice_bytes=chance.choice([1, 500, 10**6]),
         )
-        got: list[pa.Table] = []
-        for tables in grouped.case.epochs:
+        got: list[tuple[int, pa.Table]] = []
+        number = 0
+        for number, tables in enumerate(grouped.case.epochs):
             if disturb:
                 disturbance(query, tables, chance)
-            got.append(query.epoch(tables, chance if disturb else None))
+            got.append((number, query.epoch(tables, chance if disturb else None)))
             while disturb and chance.random() < 0.3:
-                got.append(query.clean(chance.choice(["idle", "final", "asked"]), chance))
+                got.append((number, query.clean(chance.choice(["idle", "final", "asked"]), chance)))
         for level in range(len(query.plan.levels)):
             while any(query.manifest.spilled(operator.id) for operator in query.plan.levels[level]):
-                got.append(query.clean("end", chance, level=level))
+                got.append((number, query.clean("end", chance, level=level)))
         if ends:
             query.loop.end_input()
-        got.append(query.clean("final", chance))
+        got.append((number, query.clean("final", chance)))
         return got
 
 
@@ -153,14 +158,12 @@ def expected_rows(grouped: Grouped) -> Counter[tuple[str, ...]]:
 
 def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, ends: bool = True) -> None:
     note(f"{grouped.node.keys} {grouped.node.mode} of {list(grouped.case.nodes.values())}, seed {seed}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "FAN_IN", 2)
-        patch.setattr(merging, "SETTLED_FAN_IN", 2)
-        patch.setattr(merging, "CLOSED_FAN_IN", 2)
+    with merging_often():
         steps = results_of(grouped, seed, disturb=disturb, budget=budget, ends=ends)
     expected, width = expected_rows(grouped), len(grouped.node.keys)
-    got = [row for table in steps for row in rows_of(table.flatten())]
+    got = [row for _, table in steps for row in rows_of(table.flatten())]
     if grouped.node.mode == "update":
+        assert budget or all(once_each(table, width) for _, table in steps), "a group came twice in an epoch"
         latest = {row[:width]: row for row in got}
         assert Counter(latest.values()) == expected, (got, expected)
     elif ends or grouped.node.mode == "first":
@@ -168,6 +171,20 @@ def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, en
     else:
         assert not Counter(got) - expected, "a group came before it was final, or twice"
         assert set(due(grouped)) <= {row[:width] for row in got}, "a final group has not come"
+
+
+@contextmanager
+def merging_often() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "FAN_IN", 2)
+        patch.setattr(merging, "SETTLED_FAN_IN", 2)
+        patch.setattr(merging, "CLOSED_FAN_IN", 2)
+        yield
+
+
+def once_each(table: pa.Table, width: int) -> bool:
+    keys = [row[:width] for row in rows_of(table.flatten())]
+    return len(keys) == len(set(keys))
 
 
 def due(grouped: Grouped) -> list[tuple[str, ...]]:

@@ -181,7 +181,8 @@ def _aggregate_spec(operator: Operator) -> AggregateSpec | None:
         Aggregated(f"{operator.id}.{each.name}", each.function, each.argument, each.type)
         for each in operator.aggregates
     )
-    return AggregateSpec(made, operator.mode, operator.renamed)
+    order = operator.order.name if operator.order else ""
+    return AggregateSpec(made, operator.mode, operator.renamed, operator.history, order)
 
 
 def _life_spec(life: Life | None) -> LifeSpec | None:
