@@ -61,8 +61,9 @@ class Latest(Grouped):
 
 
 @st.composite
-def latest_cases(draw: st.DrawFn) -> Latest:
-    grouped = draw(grouped_cases(modes=("update",)).filter(lambda each: any(n.time for n in each.case.nodes.values())))
+def latest_cases(draw: st.DrawFn, *, windows: bool = True) -> Latest:
+    drawn = grouped_cases(windows=windows, modes=("update",))
+    grouped = draw(drawn.filter(lambda each: any(node.time for node in each.case.nodes.values())))
     history = draw(st.sampled_from(HISTORIES))
     return Latest(grouped.case, msgspec.structs.replace(grouped.node, history=history))
 

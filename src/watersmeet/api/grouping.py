@@ -5,6 +5,7 @@ What a key or an aggregate is called and of which type it is, Spark's analyser s
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -75,7 +76,7 @@ class GroupedRelation:
     keys: tuple[str, ...]
     history: History | None = None
 
-    def over(self, *, rows: int | None = None, time: str | None = None) -> "GroupedRelation":
+    def over(self, *, rows: int | None = None, time: str | timedelta | None = None) -> "GroupedRelation":
         """The same groups, of which only the last rows count: so many, or those of a length of event time.
 
         A group comes out in every epoch that brings it rows, with the values of its last rows among all that came so
