@@ -17,6 +17,7 @@ from tests.support.oracle import difference, joined, multiset
 from watersmeet.adapt.cleaning import choice as cleaning
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.adapt.registry import LISTENERS, THRESHOLDS, Registry
 from watersmeet.adapt.spilling import STRATEGIES
 from watersmeet.driver.switches import thrown
 from watersmeet.planning import plan
@@ -42,11 +43,21 @@ def results_of(case: Case, seed: int, *, disturb: bool, forget_pairs: bool = Fal
 
 
 def disturbance(query: InProcess, tables: dict[str, pa.Table], chance: random.Random) -> None:
-    """Before an epoch: perhaps a crash after all its work but before its commit, perhaps groups that move."""
+    """Before an epoch: perhaps a crash before its commit, perhaps another registry, perhaps groups that move."""
     if chance.random() < 0.3:
         query.attempt(tables, chance)
     if chance.random() < 0.4:
+        change_registry(query, chance)
+    if chance.random() < 0.4:
         move(query, chance)
+
+
+def change_registry(query: InProcess, chance: random.Random) -> None:
+    """Other components run at other events; which results there are must not depend on that."""
+    registry = Registry(frozenset(pair for pair in LISTENERS if chance.random() < 0.7))
+    for event in THRESHOLDS:
+        registry = registry.with_threshold(event, chance.choice([0.01, 0.3, 0.99]))
+    query.loop.stepper.coordinator.change_registry(registry, "a test changes it")
 
 
 def change_budget(query: InProcess, chance: random.Random) -> None:

@@ -35,14 +35,16 @@ class MergePolicy:
         manifest, over = view.manifest, droppable(view.manifest)
         for operator in manifest.plan.operators:
             for site in range(manifest.sites):
-                yield from map(Suggestion, self._at(manifest, operator, SiteId(site), over))
+                yield from map(Suggestion, self._at(view, operator, SiteId(site), over))
 
-    def _at(self, manifest: Manifest, operator: Operator, site: SiteId, over: Limits) -> Iterator[Merge]:
+    def _at(self, view: View, operator: Operator, site: SiteId, over: Limits) -> Iterator[Merge]:
+        manifest, rewrite_at = view.manifest, view.rewrite_at.get("invalidation")
         live = manifest.live(operator.id, site)
         is_closing = self.merges_closed and manifest.cleaning is None
         closed = manifest.closed(operator.id, site) if is_closing else []
         for source in operator.inputs:
-            yield from _live(manifest, operator.id, source, site, live, over.get((operator.id, source.name)))
+            limit = over.get((operator.id, source.name))
+            yield from _live(manifest, operator.id, source, site, live, limit, rewrite_at)
             yield from self._closed(manifest, operator.id, source.name, site, closed)
 
     def _closed(
@@ -65,7 +67,13 @@ class MergePolicy:
 
 
 def _live(
-    manifest: Manifest, operator: OperatorId, source: Input, site: SiteId, live: Iterable[Pair], limit: int | None
+    manifest: Manifest,
+    operator: OperatorId,
+    source: Input,
+    site: SiteId,
+    live: Iterable[Pair],
+    limit: int | None,
+    rewrite_at: float | None,
 ) -> Iterator[Merge]:
     here = groups_at(manifest.operators[operator].routing, site)
     runs = _by_id(pair for pair in live if pair[0].input == source.name)
@@ -75,7 +83,8 @@ def _live(
         chosen = choice.choose(sizes) if len(runs) >= choice.FAN_IN else []
         reason = f"{len(runs)} live runs of {source.name}"
     else:
-        chosen, reason = choice.choose_by_age(sizes, spans, limit), f"{len(runs)} live runs of {source.name}, by age"
+        chosen = choice.choose_by_age(sizes, spans, limit, rewrite_at)
+        reason = f"{len(runs)} live runs of {source.name}, by age"
     if chosen:
         yield Merge(site, operator, source.name, tuple(chosen), here, reason=reason)
 
