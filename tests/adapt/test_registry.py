@@ -20,7 +20,7 @@ def manifest(sites=1):
 
 def test_the_default_is_the_papers_table_with_invalidation():
     assert [(each.event, each.component) for each in Registry().entries] == list(LISTENERS)
-    assert Entry("StreamEmpty", "no input for 1 seconds", "disk join") in Registry().entries
+    assert Entry("StreamEmpty", "no input for 1 s", "disk join") in Registry().entries
     short = [each.component for each in Registry().entries if each.event == "MemoryLimitReached"]
     assert short == ["invalidation", "purge", "state relocation"], "what can go goes before anything is spilled"
 
@@ -51,7 +51,7 @@ def test_a_registry_is_a_value_and_keeps_its_order_whatever_order_it_was_made_in
             lambda r: r.with_threshold("InvalidationThresholdReached", 1.5),
             "1.5.*more than a part of a run.*0.5",
         ),
-        "less than nothing": (lambda r: r.with_threshold("StreamEmpty", -1), "-1.*so many seconds.*1.5"),
+        "less than nothing": (lambda r: r.with_threshold("StreamEmpty", -1), "-1.*so many s.*1.5"),
         "no memory": (lambda r: r.with_threshold("MemoryLimitReached", 0), "MemoryLimitReached is 0"),
         "a text": (lambda r: r.with_threshold("PurgeThresholdReached", "half"), "'half'"),
         "a truth": (lambda r: r.with_threshold("PurgeThresholdReached", threshold=True), "True"),

@@ -14,9 +14,11 @@ from tests.support.in_process import InProcess
 from tests.support.oracle import connection
 from tests.support.rules import accepted_rows, lives_overlap
 
+from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, History, Query, StreamNode
 from watersmeet.planning import plan
+from watersmeet.state.sizes import rows_and_bytes
 
 Row = tuple[str, ...]
 HISTORIES = [History(rows=rows) for rows in (1, 2, 3, 7)] + [History(time_us=us) for us in (1, 2, 5, 12, 40)]
@@ -130,6 +132,7 @@ def test_the_law_of_histories_holds_thousands_of_times(latest: Latest, seed: int
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
 COUNT = (Aggregate("n", "count", pa.int64()),)
+LAST_TWO = History(rows=2)
 
 
 @pytest.mark.parametrize(
@@ -160,3 +163,24 @@ def test_groups_that_get_no_rows_any_more_leave_the_state_of_a_range(tmp_path):
         times = pa.array([2 * epoch] * 3).cast(SCHEMA.field("ts").type)
         query.epoch({"A": pa.table({"k": [3 * epoch, 3 * epoch + 1, 3 * epoch + 2], "ts": times}, SCHEMA)})
     assert sum(run.rows for run in query.manifest.runs.values()) <= 3 * 20
+
+
+def test_large_runs_are_merged_some_groups_at_a_time(tmp_path, monkeypatch):
+    """A merge holds its result in memory; what many keys hold may be more than that, and must not grow for ever."""
+    monkeypatch.setattr(merging, "FAN_IN", 4)
+    monkeypatch.setattr(merging, "MERGED_LIMIT_BYTES", 8_000)
+    node = AggregateNode(StreamNode("A", SCHEMA, "ts"), (GroupKey("k", "A.k", pa.int64()),), COUNT, "update", LAST_TWO)
+    query = InProcess(plan(Query(node)), str(tmp_path), sites=1, options=MemoryOptions())
+    rows, told = [], {}
+    for epoch in range(100):
+        keys, times = [(60 * epoch + each) % 300 for each in range(60)], pa.array([epoch] * 60)
+        results = query.epoch({"A": pa.table({"k": keys, "ts": times.cast(SCHEMA.field("ts").type)}, SCHEMA)})
+        told |= dict(rows_of(results.flatten()))
+        rows.append(sum(part_rows(query)))
+    assert Counter(told.values()) == {"2": 300}
+    assert max(rows) <= 300 * 2 * 4, rows  # of 6,000 that came
+
+
+def part_rows(query: InProcess) -> list[int]:
+    rows, _ = rows_and_bytes(query.manifest, query.manifest.operators["aggregate1"].slices)
+    return rows.tolist()

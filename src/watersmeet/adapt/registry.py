@@ -45,7 +45,7 @@ THRESHOLDS: Mapping[str, float] = {
 """Seconds; parts of a run; a part of the budget."""
 
 _CONDITIONS = {
-    "StreamEmpty": "no input for {:g} seconds",
+    "StreamEmpty": "no input for {:g} s",
     "InvalidationThresholdReached": "more than {:.0%} of a run's rows have ended",
     "PurgeThresholdReached": "more than {:.0%} of a run's rows can have no match any more",
     "MemoryLimitReached": "a site holds more than {:.0%} of memoryBudget",

@@ -2,19 +2,23 @@
 
 Of each input, a step has at most one merge of live runs and one of a closed generation at a site, the oldest that needs
 it. A run counts with what is still used of it: after spills a large file may hold little that is live.
+
+What an aggregate holds of a key becomes less as it is merged, so its large runs are merged, too: some groups at a time.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from watersmeet.adapt.merging import choice
 from watersmeet.adapt.policy import Merge, Moment, Suggestion, View
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.model.plan import Input, Operator
-from watersmeet.state.groups import groups_at
+from watersmeet.state.groups import GroupSet, groups_at
 from watersmeet.state.manifest import Manifest, RunFile, Slice
 from watersmeet.state.promises import Limits, droppable, ends
-from watersmeet.state.sizes import slice_bytes
+from watersmeet.state.sizes import rows_and_bytes, slice_bytes
 
 CLOSED_PARTS = 4
 """What was spilled is not in memory: a merge of it may take this part of a round."""
@@ -44,7 +48,9 @@ class MergePolicy:
         closed = manifest.closed(operator.id, site) if is_closing else []
         for source in operator.inputs:
             limit = over.get((operator.id, source.name))
-            yield from _live(manifest, operator.id, source, site, live, limit, rewrite_at)
+            merges = list(_live(manifest, operator.id, source, site, live, limit, rewrite_at))
+            is_growing = operator.kind == "aggregate" and not merges
+            yield from merges if not is_growing else _large(manifest, operator.id, source.name, site, live)
             yield from self._closed(manifest, operator.id, source.name, site, closed)
 
     def _closed(
@@ -87,6 +93,27 @@ def _live(
         reason = f"{len(runs)} live runs of {source.name}, by age"
     if chosen:
         yield Merge(site, operator, source.name, tuple(chosen), here, reason=reason)
+
+
+def _large(
+    manifest: Manifest, operator: OperatorId, source: InputName, site: SiteId, live: Iterable[Pair]
+) -> Iterator[Merge]:
+    """Runs too large to be merged as a whole, as far as they hold some groups that lie in many of them."""
+    here = groups_at(manifest.operators[operator].routing, site)
+    least = choice.MERGED_LIMIT_BYTES // choice.FAN_IN
+    runs = [(run, part) for run, part in _by_id(live).values() if slice_bytes(run, part, here) >= least]
+    if len(runs) < choice.FAN_IN:
+        return
+    depth = np.sum([(part.groups & here).mask(manifest.groups) for _, part in runs], axis=0)
+    order = np.argsort(-depth, kind="stable")
+    deep = order[depth[order] >= choice.FAN_IN]
+    _, sizes = rows_and_bytes(manifest, (part for _, part in runs))
+    fitting = max(1, int(np.searchsorted(np.cumsum(sizes[deep]), choice.MERGED_LIMIT_BYTES, side="right")))
+    groups = GroupSet.of(deep[:fitting].tolist())
+    if groups:
+        chosen = tuple(run.id for run, part in runs if part.groups & groups)
+        reason = f"{len(groups)} groups of {source} lie in {choice.FAN_IN} large runs and more"
+        yield Merge(site, operator, source, chosen, groups, reason=reason)
 
 
 def _spans(source: Input, runs: Iterable[RunFile]) -> dict[RunId, tuple[int, int]] | None:
