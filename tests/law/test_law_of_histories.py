@@ -165,6 +165,19 @@ def test_groups_that_get_no_rows_any_more_leave_the_state_of_a_range(tmp_path):
     assert sum(run.rows for run in query.manifest.runs.values()) <= 3 * 20
 
 
+@pytest.mark.parametrize(("time", "rows", "kept"), [(6, "2", True), (5, "1", False)])
+def test_a_row_ends_when_no_row_can_come_that_it_is_in_one_range_with(tmp_path, time, rows, kept):
+    stream = StreamNode("A", SCHEMA, "ts", None, 0)
+    node = AggregateNode(stream, (GroupKey("k", "A.k", pa.int64()),), COUNT, "update", History(time_us=5))
+    query = InProcess(plan(Query(node)), str(tmp_path), options=MemoryOptions())
+    for key, moment in ((1, time), (2, 10), (1, 10)):
+        times = pa.array([moment]).cast(SCHEMA.field("ts").type)
+        last = query.epoch({"A": pa.table({"k": [key], "ts": times}, SCHEMA)})
+        if key == 2:
+            assert (sum(part_rows(query)) == 2) == kept
+    assert rows_of(last.flatten()) == [("1", rows)]
+
+
 def test_large_runs_are_merged_some_groups_at_a_time(tmp_path, monkeypatch):
     """A merge holds its result in memory; what many keys hold may be more than that, and must not grow for ever."""
     monkeypatch.setattr(merging, "FAN_IN", 4)
