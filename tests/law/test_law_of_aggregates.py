@@ -158,7 +158,7 @@ def expected_rows(grouped: Grouped) -> Counter[tuple[str, ...]]:
 
 def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, ends: bool = True) -> None:
     note(f"{grouped.node.keys} {grouped.node.mode} of {list(grouped.case.nodes.values())}, seed {seed}")
-    with merging_often():
+    with merging_often(seed):
         steps = results_of(grouped, seed, disturb=disturb, budget=budget, ends=ends)
     expected, width = expected_rows(grouped), len(grouped.node.keys)
     got = [row for _, table in steps for row in rows_of(table.flatten())]
@@ -174,11 +174,14 @@ def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, en
 
 
 @contextmanager
-def merging_often() -> Iterator[None]:
+def merging_often(seed: int) -> Iterator[None]:
+    """Few runs are merged at once, and of what is large for half of the seeds, only some groups at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merging, "FAN_IN", 2)
         patch.setattr(merging, "SETTLED_FAN_IN", 2)
         patch.setattr(merging, "CLOSED_FAN_IN", 2)
+        if seed % 2:
+            patch.setattr(merging, "MERGED_LIMIT_BYTES", 300)
         yield
 
 

@@ -88,7 +88,7 @@ def told_by_epoch(latest: Latest) -> list[tuple[dict[Row, Row], set[Row]]]:
 
 def check(latest: Latest, seed: int, *, budget: bool, disturb: bool = True) -> None:
     note(f"{latest.node.keys} over {latest.node.history} of {list(latest.case.nodes.values())}, seed {seed}")
-    with merging_often():
+    with merging_often(seed):
         steps = results_of(latest, seed, disturb=disturb, budget=budget, ends=False)
     told, width = told_by_epoch(latest), len(latest.node.keys)
     by_epoch = {number: [] for number in range(len(told))}
