@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import EXAMPLES
 
-from watersmeet.cli.query_file import load
+from watersmeet.cli.query_file import OverTable, load
 from watersmeet.model.errors import QueryError, WatersmeetError
 
 GUIDE = EXAMPLES.parent / "docs" / "how-to" / "run-a-file.md"
@@ -87,6 +87,13 @@ MISTAKES = {
     "aggregate that is no list": (TOP, 'aggregate = "count(*)"', r"aggregate: expected array"),
     "aggregate in a table": (JOIN, 'aggregate = ["count(*)"]', r"write aggregate above the first table"),
     "misspelt group_by": (TOP, 'groupby = ["A.x"]', r"has the key 'groupby': .*mean 'group_by'"),
+    "over without an aggregate": (TOP, f"over = {{ rows = 1 }}\n{TOP}", r"has over and no aggregate"),
+    "over of no rows": (
+        TOP,
+        f'aggregate = ["count(*)"]\nover = {{ rows = 0 }}\n{TOP}',
+        r"over was given rows=0.*one at least",
+    ),
+    "over with a misspelt key": (TOP, f"over = {{ row = 1 }}\n{TOP}", r"over has the key 'row'.*mean 'rows'"),
     "unknown output mode": (
         SINK,
         f'{SINK}\noutput_mode = "complete"',
@@ -131,6 +138,11 @@ def test_a_single_stream_may_be_aggregated(tmp_path):
     assert (query.joins, query.group_by, query.aggregate) == ([], ["A.k"], ["count(*) AS n"])
     assert (query.having, query.sink.output_mode) == ("n > 1", "append")
     assert query.options["rejectedPath"] == str(tmp_path / "rejected")
+
+
+def test_groups_may_be_told_of_over_their_last_rows(tmp_path):
+    query = load(written(tmp_path, 'over = { time = "10 minutes" }\n' + ALONE))
+    assert query.over == OverTable(time="10 minutes")
 
 
 def test_a_stream_that_is_neither_joined_nor_aggregated_is_refused(tmp_path):

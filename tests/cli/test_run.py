@@ -186,3 +186,18 @@ def test_without_java_the_message_says_what_to_install(examples):
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "Java 17 or later" in done.stderr
     assert "openjdk-17" in done.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_file_with_the_last_rows_of_groups_runs(tmp_path):
+    over = GROUPS.replace('having = "views > 1"', "over = { rows = 1 }")
+    over = over.replace('schema = "n INT, ts TIMESTAMP"', 'schema = "n INT, ts TIMESTAMP"\ntime = "ts"')
+    (tmp_path / "query.toml").write_text(over)
+    (tmp_path / "views").mkdir()
+    rows = "".join(f'{{"n": {n}, "ts": "2026-01-01T10:00:0{n}Z"}}\n' for n in (1, 1, 2, 9))
+    (tmp_path / "views" / "1.json").write_text(rows)
+    done = watersmeet("run", tmp_path / "query.toml")
+    assert done.returncode == 0, done.stderr
+    got = read_json_lines(sorted((tmp_path / "out").rglob("*.json")))
+    assert sorted(got, key=str) == [{"n": 1, "views": 2}, {"n": 2, "views": 1}]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.support.in_process import InProcess
 from tests.support.states import JOIN, empty_manifest, holding, part, run_file, two_way_plan
 
-from watersmeet.adapt.cleaning.policy import CleanPolicy, RevivePolicy
+from watersmeet.adapt.cleaning.policy import CleanPolicy, DuePolicy, RevivePolicy
 from watersmeet.adapt.expiring.policy import ExpirePolicy
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.merging.policy import MergePolicy
@@ -84,7 +84,7 @@ def test_merges_and_changes_are_asked_for_apart():
 def test_the_policies_there_are_go_from_the_inner_to_the_outer():
     """From what concerns files of one input to what concerns all sites."""
     found = [type(each) for each in Coordinator.of(MemoryOptions(), 2, 1).policies]
-    assert found == [MergePolicy, ExpirePolicy, SpillPolicy, CleanPolicy, RevivePolicy, ResizePolicy]
+    assert found == [MergePolicy, ExpirePolicy, SpillPolicy, CleanPolicy, DuePolicy, RevivePolicy, ResizePolicy]
 
 
 def test_a_step_of_cleanup_spills_what_is_too_much_and_leaves_the_groups_it_cleans_alone():

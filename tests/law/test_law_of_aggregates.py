@@ -2,6 +2,8 @@
 
 import random
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,8 +24,9 @@ from tests.support.law_runs import (
 from tests.support.oracle import connection, plain, registered
 from tests.support.rules import accepted_rows, is_promised, lives_overlap
 
+from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.policy import MemoryOptions
-from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, Query
+from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, Mode, Query
 from watersmeet.planning import plan
 from watersmeet.planning.aggregates import WINDOW_TYPE
 
@@ -72,7 +75,13 @@ def _told(each: Aggregate) -> str:
 
 
 @st.composite
-def grouped_cases(draw: st.DrawFn, *, windows: bool = True, promised: bool = False) -> Grouped:
+def grouped_cases(
+    draw: st.DrawFn,
+    *,
+    windows: bool = True,
+    promised: bool = False,
+    modes: tuple[Mode, ...] = ("append", "update", "first"),
+) -> Grouped:
     case = draw(promised_cases(outer=False) if promised else timed_cases(most_streams=3, most_rows=4, zone="UTC"))
     is_alone = draw(st.integers(0, 2)) == 0
     if is_alone:
@@ -88,7 +97,7 @@ def grouped_cases(draw: st.DrawFn, *, windows: bool = True, promised: bool = Fal
     if case.nodes[first].time and windows and zones == {"UTC"}:
         choices.append(GroupKey("window", f"window({first}.ts, '4 microseconds')", WINDOW_TYPE))
     keys = draw(st.lists(st.sampled_from(choices), max_size=2, unique_by=lambda key: key.name))
-    mode = draw(st.sampled_from(["append", "update", "first"]))
+    mode = draw(st.sampled_from(modes))
     told = []
     for name in () if mode == "first" else draw(st.lists(st.sampled_from(sorted(TELLING)), min_size=1, unique=True)):
         function, text, kind = TELLING[name]
@@ -100,8 +109,8 @@ def grouped_cases(draw: st.DrawFn, *, windows: bool = True, promised: bool = Fal
     return Grouped(case, AggregateNode(case.query.node, tuple(keys), tuple(told), mode))
 
 
-def results_of(grouped: Grouped, seed: int, *, disturb: bool, budget: bool, ends: bool) -> list[pa.Table]:
-    """What each step gives, in order."""
+def results_of(grouped: Grouped, seed: int, *, disturb: bool, budget: bool, ends: bool) -> list[tuple[int, pa.Table]]:
+    """What each step gives, in order, each with the number of the epoch it is or comes after."""
     chance = random.Random(seed)
     options = too_little_memory(chance) if budget else UNLIMITED
     with started(plan(Query(grouped.node)), chance, options, disturb=disturb) as query:
@@ -127,11 +136,12 @@ def expected_rows(grouped: Grouped) -> Counter[tuple[str, ...]]:
 
 def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, ends: bool = True) -> None:
     note(f"{grouped.node.keys} {grouped.node.mode} of {list(grouped.case.nodes.values())}, seed {seed}")
-    with merged_early():
+    with merging_often(seed):
         steps = results_of(grouped, seed, disturb=disturb, budget=budget, ends=ends)
     expected, width = expected_rows(grouped), len(grouped.node.keys)
-    got = [row for table in steps for row in rows_of(table.flatten())]
+    got = [row for _, table in steps for row in rows_of(table.flatten())]
     if grouped.node.mode == "update":
+        assert budget or all(once_each(table, width) for _, table in steps), "a group came twice in an epoch"
         latest = {row[:width]: row for row in got}
         assert Counter(latest.values()) == expected, (got, expected)
     elif ends or grouped.node.mode == "first":
@@ -140,6 +150,20 @@ def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, en
         assert not Counter(got) - expected, "a group came before it was final, or twice"
         final = {*due(grouped), *promised_groups(grouped)}
         assert final <= {row[:width] for row in got}, "a final group has not come"
+
+
+@contextmanager
+def merging_often(seed: int) -> Iterator[None]:
+    """Few runs are merged at once, and of what is large for half of the seeds, only some groups at a time."""
+    with merged_early() as patch:
+        if seed % 2:
+            patch.setattr(merging, "MERGED_LIMIT_BYTES", 300)
+        yield
+
+
+def once_each(table: pa.Table, width: int) -> bool:
+    keys = [row[:width] for row in rows_of(table.flatten())]
+    return len(keys) == len(set(keys))
 
 
 def due(grouped: Grouped) -> list[tuple[str, ...]]:

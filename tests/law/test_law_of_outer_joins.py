@@ -29,7 +29,7 @@ def results_of(case: OuterCase, seed: int, *, disturb: bool, budget: bool, ends:
     options = too_little_memory(chance) if budget else UNLIMITED
     with started(plan(case.query, type_of=_type), chance, options, disturb=disturb) as query:
         steps = steps_to_the_end(query, case.epochs, chance, disturb=disturb, ends=ends)
-        return sum(map(flattened, steps), start=Counter())
+        return sum((flattened(rows) for _, rows in steps), start=Counter())
 
 
 def _type(sql: str, _: str) -> pa.DataType:

@@ -8,10 +8,11 @@ from tests.planning.queries import DOUBLE, LONG, TEXT, columns, join
 
 from watersmeet.model.errors import WatersmeetError
 from watersmeet.model.plan import Column
-from watersmeet.model.query import Aggregate, AggregateNode, FilterNode, GroupKey, JoinNode, Query, StreamNode
+from watersmeet.model.query import Aggregate, AggregateNode, FilterNode, GroupKey, History, JoinNode, Query, StreamNode
 from watersmeet.planning import difference, explain, fingerprint, plan
 from watersmeet.planning.aggregates import WINDOW_TYPE, aggregate_name, time_window
 from watersmeet.planning.names import Scope
+from watersmeet.planning.restart import continued
 
 INSTANT, PLAIN = pa.timestamp("us", "UTC"), pa.timestamp("us")
 N = Aggregate("n", "count", LONG)
@@ -211,3 +212,40 @@ def test_outer_joins_are_not_aggregated(how):
 def test_names_of_aggregates_are_no_names_of_streams():
     assert aggregate_name(["A"]) == "aggregate1"
     assert aggregate_name(["Aggregate1", "x"]) == "aggregate2"
+
+
+# --- over the last rows -----------------------------------------------------------------------------------------------
+
+
+def over(node, history, *keys):
+    return plan(Query(AggregateNode(node, keys or (key("A.k", name="k"),), (N,), "update", history)))
+
+
+def test_rows_of_a_stream_are_ordered_by_its_time_and_results_by_the_latest_of_theirs():
+    alone, both = over(A, History(rows=3)), over(AB, History(rows=3))
+    assert alone.root.order == Column("A", "ts")
+    assert (Column("A", "#aggregate1.order"), "GREATEST(`A`.`ts`, `B`.`ts`)") in both.root.inputs[0].computed
+    assert both.types[both.root.order] == INSTANT
+    with_one = over(join(A, StreamNode("B", A.schema), on="A.k = B.k"), History(rows=3))
+    assert with_one.root.order == Column("A", "ts"), "a row without a time is as late as it likes"
+
+
+def test_rows_end_by_themselves_in_a_range_of_time_with_promises_of_all_streams():
+    assert over(A, History(time_us=9)).root.inputs[0].life.begin == Column("A", "ts")
+    assert over(A, History(rows=9)).root.inputs[0].life is None
+    assert over(timed("A", delay=None), History(time_us=9)).root.inputs[0].life is None
+    assert over(join(A, timed("B", delay=None), on="A.k = B.k"), History(time_us=9)).root.inputs[0].life is None
+    windowed = over(A, History(time_us=9), WINDOW)
+    assert windowed.root.inputs[0].life.begin == windowed.root.final
+
+
+def test_another_history_is_another_query():
+    few, many = over(A, History(rows=3)), over(A, History(rows=4))
+    assert "over the last 3 rows" in difference(fingerprint(few), fingerprint(many))
+    assert continued(few, many) is None
+    assert "over the last 9 microseconds, ordered by A.ts" in explain(over(A, History(time_us=9)), 4, 1)
+
+
+def test_without_times_nobody_knows_which_rows_are_the_last():
+    with pytest.raises(WatersmeetError, match=r"A are told of over the last 3 rows.*depend on how they arrive.*time="):
+        over(StreamNode("A", A.schema), History(rows=3))

@@ -16,6 +16,7 @@ from watersmeet.state import events, versions
 from watersmeet.state.changes import (
     AddRun,
     BeginCleaning,
+    ChangeRegistry,
     FinishAdaptation,
     FinishCleaning,
     MergeRuns,
@@ -25,10 +26,12 @@ from watersmeet.state.changes import (
 )
 from watersmeet.state.events import (
     CleanupEvent,
+    Entries,
     EventLog,
     Groups,
     LiveBytes,
     Operators,
+    RegistryEvent,
     ReplanEvent,
     RerouteEvent,
     Sites,
@@ -86,10 +89,12 @@ def test_a_spill_a_move_and_another_plan_are_told_with_their_reasons_and_numbers
     query = Query(storage)
     query.commit(batch(0, AddRun(run_file("x", 2, 3)), SPILL))
     query.commit([Reroute({JOIN: (0, 1, 2, 0)}, 3, "one came", 2), ReplacePlan(PLAN, {}, "better"), FinishAdaptation()])
+    query.commit(batch(1, ChangeRegistry((("a", "b", "c"),), (), "all was removed")))
     assert query.events == [
         SpillEvent(0, "too much", LiveBytes(900), LiveBytes(500), SiteId(1), "lru", 400, {JOIN: [2, 3]}),
         RerouteEvent(1, "one came", Sites(2), Sites(3)),
         ReplanEvent(1, "better", Operators(), Operators((JOIN,))),
+        RegistryEvent(2, "all was removed", Entries((("a", "b", "c"),)), Entries()),
     ]
 
 

@@ -20,6 +20,7 @@ from tests.support.in_process import InProcess
 from tests.support.oracle import multiset
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.adapt.registry import LISTENERS, THRESHOLDS, Registry
 from watersmeet.adapt.spilling import STRATEGIES
 from watersmeet.model.plan import Plan
 
@@ -74,11 +75,21 @@ def merged_early() -> Iterator[pytest.MonkeyPatch]:
 
 
 def disturbance(query: InProcess, tables: dict[str, pa.Table], chance: random.Random) -> None:
-    """Before an epoch: perhaps a crash after all its work but before its commit, perhaps groups that move."""
+    """Before an epoch: perhaps a crash before its commit, perhaps another registry, perhaps groups that move."""
     if chance.random() < 0.3:
         query.attempt(tables, chance)
     if chance.random() < 0.4:
+        change_registry(query, chance)
+    if chance.random() < 0.4:
         move(query, chance)
+
+
+def change_registry(query: InProcess, chance: random.Random) -> None:
+    """Other components run at other events; which results there are must not depend on that."""
+    registry = Registry(frozenset(pair for pair in LISTENERS if chance.random() < 0.7))
+    for event in THRESHOLDS:
+        registry = registry.with_threshold(event, chance.choice([0.01, 0.3, 0.99]))
+    query.loop.stepper.coordinator.change_registry(registry, "a test changes it")
 
 
 def move(query: InProcess, chance: random.Random) -> None:
@@ -141,19 +152,23 @@ def _levels_with_spilled(query: InProcess) -> Iterator[int]:
 
 def steps_to_the_end(
     query: InProcess, epochs: tuple[dict[str, pa.Table], ...], chance: random.Random, *, disturb: bool, ends: bool
-) -> Iterator[pa.Table]:
-    """What each step gives of a query that also gives rows when they are final; all input ends, if it ``ends``."""
-    for tables in epochs:
+) -> Iterator[tuple[int, pa.Table]]:
+    """What each step gives of a query that also gives rows when they are final; all input ends, if it ``ends``.
+
+    Each comes with the number of the epoch it is or comes after.
+    """
+    number = 0
+    for number, tables in enumerate(epochs):
         if disturb:
             disturbance(query, tables, chance)
-        yield query.epoch(tables, chance if disturb else None)
+        yield number, query.epoch(tables, chance if disturb else None)
         while disturb and chance.random() < 0.3:
-            yield query.clean(chance.choice(["idle", "final", "asked"]), chance)
+            yield number, query.clean(chance.choice(["idle", "final", "asked"]), chance)
     for level in _levels_with_spilled(query):
-        yield query.clean("end", chance, level=level)
+        yield number, query.clean("end", chance, level=level)
     if ends:
         query.loop.end_input()
-    yield query.clean("final", chance)
+    yield number, query.clean("final", chance)
 
 
 def flattened(rows: pa.Table) -> Counter[str]:

@@ -1,7 +1,8 @@
 """What a policy is asked, and what it answers.
 
 A policy looks at a `View` and *suggests* changes, each with the groups it touches. It decides nothing: the coordinator
-of the driver orders all suggestions, so that no group is changed by two of them at once.
+of the driver orders all suggestions, so that no group is changed by two of them at once. Some policies are *components*
+that run only if an event calls them (`watersmeet.adapt.registry`).
 
 There are moments at which the coordinator asks:
 
@@ -31,6 +32,9 @@ from watersmeet.state.manifest import LIVE, Manifest
 GENERATIONS_MAX = 64
 """A cleanup of the older half then joins 32 generations at once; fewer would read the same rows more often."""
 
+REWRITE_AT: Mapping[str, float] = {"invalidation": 0.5, "purge": 0.1}
+"""By component that drops rows: the part of a run's rows above which it is written anew without them."""
+
 Moment = Literal["start", "tasks", "step", "between", "idle", "asked", "end", "final", "over"]
 
 
@@ -38,7 +42,8 @@ Moment = Literal["start", "tasks", "step", "between", "idle", "asked", "end", "f
 class MemoryOptions:
     """What the user allows: bytes of live state per site (None: any number), and how to keep to it.
 
-    With more than ``generations_max`` closed generations of an operator, cleanup does not wait until input pauses.
+    With more than ``generations_max`` closed generations of an operator, cleanup does not wait until input pauses. The
+    limit is a ``share`` of the budget, all of it unless the registry says otherwise.
     """
 
     budget_bytes: int | None = None
@@ -47,6 +52,12 @@ class MemoryOptions:
     seed: int = 0
     inactive_epochs: int | None = None
     generations_max: int = GENERATIONS_MAX
+    share: float = 1.0
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """The bytes of live state above which a site spills."""
+        return None if self.budget_bytes is None else int(self.budget_bytes * self.share)
 
     @property
     def is_limited(self) -> bool:
@@ -59,6 +70,7 @@ class View:
     """What is known when a decision is made.
 
     ``operators`` narrows cleanup down to some of the plan's, ``closed_by`` to generations closed up to a version.
+    ``rewrite_at`` is what the registry says of rows that are to be dropped (`REWRITE_AT`); absent is never.
     """
 
     moment: Moment
@@ -66,13 +78,14 @@ class View:
     statistics: Mapping[OperatorId, Statistics] = field(default_factory=dict)
     operators: tuple[OperatorId, ...] = ()
     closed_by: int | None = None
+    rewrite_at: Mapping[str, float] = field(default_factory=lambda: REWRITE_AT)
 
 
 @dataclass(frozen=True)
 class Merge:
     """Runs of an input to be merged into one by a site's task, as far as they hold some groups of a generation.
 
-    If it ``only_purges``, it is one run, which is written anew if enough of its rows can go.
+    Of one run, to ``purge_at``: it is written anew if more than this part of its rows can go.
     """
 
     site: SiteId
@@ -82,7 +95,7 @@ class Merge:
     groups: GroupSet
     generation: int = LIVE
     reason: str = ""
-    only_purges: bool = False
+    purge_at: float | None = None
 
 
 @dataclass(frozen=True)

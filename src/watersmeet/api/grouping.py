@@ -5,6 +5,7 @@ What a key or an aggregate is called and of which type it is, Spark's analyser s
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,8 +18,9 @@ from watersmeet.api.arguments import items_of
 from watersmeet.api.shape import Shape
 from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.plan import quoted
-from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, Mode
+from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, History, Mode
 from watersmeet.planning.dialect import parse, write
+from watersmeet.planning.history import history_of
 from watersmeet.planning.planner import plan_name
 from watersmeet.planning.tree import streams_of
 from watersmeet.planning.types import ddl
@@ -72,6 +74,31 @@ class GroupedRelation:
 
     shape: Shape
     keys: tuple[str, ...]
+    history: History | None = None
+
+    def over(self, *, rows: int | None = None, time: str | timedelta | None = None) -> "GroupedRelation":
+        """The same groups, of which only the last rows count: so many, or those of a length of event time.
+
+        A group comes out in every epoch that brings it rows, with the values of its last rows among all that came so
+        far, ordered by the stream's ``time``. Rows as late as the last one that counts all count. A range of time
+        ends with the group's latest row, which is in it, and has the given length.
+
+        >>> import watersmeet as wm
+        >>> from datetime import datetime
+        >>> flow = wm.Flow(spark)
+        >>> moments = [datetime(2024, 1, 1, 12, minute) for minute in (0, 4, 9)]
+        >>> sales = pa.table({"shop": ["a", "a", "a"], "cents": [100, 250, 50], "at": moments})
+        >>> by_shop = flow.stream("S", wm.testing.replay(spark, [sales[:2], sales[2:]]), time="at").groupBy("S.shop")
+        >>> last_two = by_shop.over(rows=2).agg("sum(S.cents) AS total")
+        >>> query = last_two.writeStream.format("memory").queryName("last").trigger(availableNow=True).start()
+        >>> query.awaitTermination(60)
+        True
+        >>> sorted(tuple(row) for row in spark.table("last").collect())
+        [('a', 300), ('a', 350)]
+        >>> by_shop.over(time="5 minutes").agg("sum(S.cents) AS total").columns
+        ['shop', 'total']
+        """
+        return replace(self, history=history_of(rows, time))
 
     def agg(self, *aggregates: Item) -> "Relation":
         """What is told of each group: ``count(*) AS n``, ``sum(B.v)``, avg, min, max, stddev, distinct counts."""
@@ -80,7 +107,7 @@ class GroupedRelation:
                 "agg was given nothing", why="it tells something of a group", how='write agg("count(*) AS n")'
             )
         texts = [_text(self.shape, "agg", item) for item in items_of("agg", aggregates)]
-        return _aggregated(self.shape, self.keys, texts, "append")
+        return _aggregated(self.shape, self.keys, texts, "append" if self.history is None else "update", self.history)
 
     def count(self) -> "Relation":
         """How many rows each group has, as ``count``.
@@ -115,7 +142,9 @@ def distinct(shape: Shape, names: Sequence[str] | None) -> "Relation":
     return _aggregated(shape, keys, [], "first")
 
 
-def _aggregated(shape: Shape, keys: Sequence[str], aggregates: Sequence[str], mode: Mode) -> "Relation":
+def _aggregated(
+    shape: Shape, keys: Sequence[str], aggregates: Sequence[str], mode: Mode, history: History | None = None
+) -> "Relation":
     from watersmeet.api.relation import Relation  # noqa: PLC0415 -- a relation is grouped
 
     grouping = [_key(each) for each in selected(shape.view, keys, shape.spark_name)]
@@ -124,7 +153,7 @@ def _aggregated(shape: Shape, keys: Sequence[str], aggregates: Sequence[str], mo
     fields = list(arrow_schema(schema, "the aggregate"))
     named = [GroupKey(key.name, key.sql, field.type) for key, field in zip(grouping, fields, strict=False)]
     told = [_aggregate(shape, call, field) for call, field in zip(calls, fields[len(named) :], strict=True)]
-    node = AggregateNode(shape.node, tuple(named), tuple(told), mode)
+    node = AggregateNode(shape.node, tuple(named), tuple(told), mode, history)
     name = plan_name(streams_of(shape.node))
     outputs = tuple(Output(field.name, f"{quoted(name)}.{quoted(field.name)}") for field in fields)
     view = View(outputs, case_sensitive=shape.view.case_sensitive)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame
 
+from watersmeet.api.registry import QueryRegistry
 from watersmeet.planning.describe import explain
 from watersmeet.runners.spark.run import Run
 from watersmeet.runners.spark.types import spark_schema
@@ -17,6 +18,7 @@ class Query:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._registry = QueryRegistry(run.loop.stepper.coordinator)
 
     @property
     def id(self) -> str:
@@ -102,6 +104,11 @@ class Query:
         """The plan as text."""
         manifest = self._run.manifest
         return explain(manifest.plan, manifest.groups, manifest.sites)
+
+    @property
+    def registry(self) -> QueryRegistry:
+        """Which component runs when which event holds: spilling, cleanup, and what drops state. It may be changed."""
+        return self._registry
 
     def state(self) -> DataFrame:
         """The state by operator and partition group, as of the last committed epoch."""

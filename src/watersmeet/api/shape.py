@@ -55,8 +55,11 @@ class Shape:
 
     @property
     def is_aggregate(self) -> bool:
-        """Whether it shows groups, which come again whenever they change if the output mode says so."""
-        return isinstance(self.node, AggregateNode) and self.node.mode != "first"
+        """Whether it shows groups, which come again whenever they change if the output mode says so.
+
+        What is told of the latest rows of a group is never final: it comes with every change, whatever the mode.
+        """
+        return isinstance(self.node, AggregateNode) and self.node.mode != "first" and self.node.history is None
 
     def plan(self, mode: Mode | None = None) -> Plan:
         """The operators that will produce the rows; ``mode`` tells when groups come out."""

@@ -13,6 +13,7 @@ import msgspec
 
 from watersmeet.model.errors import DuplicateNameError, QueryError, UnknownNameError, nearest
 from watersmeet.planning.durations import duration_us
+from watersmeet.planning.history import history_of
 from watersmeet.planning.kinds import kind_of
 
 Value = str | bool | int | float
@@ -41,6 +42,13 @@ class JoinTable(msgspec.Struct, frozen=True):
     on: str
     how: str | None = None
     name: str | None = None
+
+
+class OverTable(msgspec.Struct, frozen=True):
+    """``over``: which rows of a group count."""
+
+    rows: int | None = None
+    time: str | None = None
 
 
 class SinkTable(msgspec.Struct, frozen=True):
@@ -84,6 +92,7 @@ class Tables(msgspec.Struct, frozen=True):
     joins: list[Table] = []
     where: str | None = None
     group_by: list[str] | None = None
+    over: Table | None = None
     aggregate: list[str] | None = None
     having: str | None = None
     select: list[str] | None = None
@@ -100,6 +109,7 @@ class QueryFile(msgspec.Struct, frozen=True):
     sink: SinkTable
     where: str | None
     group_by: list[str] | None
+    over: OverTable | None
     aggregate: list[str] | None
     having: str | None
     select: list[str] | None
@@ -117,6 +127,7 @@ def load(path: Path) -> QueryFile:
         sink=_convert(tables.sink, SinkTable, "[sink]"),
         where=tables.where,
         group_by=tables.group_by,
+        over=None if tables.over is None else _convert(tables.over, OverTable, "over"),
         aggregate=tables.aggregate,
         having=tables.having,
         select=tables.select,
@@ -169,7 +180,7 @@ def _readable(problem: str) -> str:
 
 
 def _hint(key: str, known: tuple[str, ...]) -> str:
-    if key in {"where", "group_by", "aggregate", "having", "select"} - set(known):
+    if key in {"where", "group_by", "over", "aggregate", "having", "select"} - set(known):
         return f"write {key} above the first table of the file; below a table's head it belongs to the table"
     return f"correct it ({nearest(key, known)})"
 
@@ -190,13 +201,15 @@ def _check_times(name: str, stream: StreamTable) -> None:
 
 def _check_groups(query: QueryFile) -> None:
     """Groups are told something of, and come out in a mode there is."""
-    for key, value in {"group_by": query.group_by, "having": query.having}.items():
+    for key, value in {"group_by": query.group_by, "over": query.over, "having": query.having}.items():
         if value is not None and not query.aggregate:
             raise QueryError(
                 f"the file has {key} and no aggregate",
                 why="nothing is told of the groups",
                 how='write above all tables what is, as in aggregate = ["count(*) AS n"]',
             )
+    if query.over is not None:
+        history_of(query.over.rows, query.over.time)
     mode = query.sink.output_mode
     if mode is not None and mode.lower() not in _MODES:
         raise QueryError(

@@ -43,7 +43,9 @@ def _result(spark: "SparkSession", file: "QueryFile") -> "Relation":
         relations[join.name or ""] = result
     result = result.where(file.where) if file.where else result
     if file.aggregate:
-        result = result.groupBy(*(file.group_by or ())).agg(*file.aggregate)
+        groups = result.groupBy(*(file.group_by or ()))
+        groups = groups if file.over is None else groups.over(rows=file.over.rows, time=file.over.time)
+        result = groups.agg(*file.aggregate)
         result = result.where(file.having) if file.having else result
     return result.select(*file.select) if file.select else result
 

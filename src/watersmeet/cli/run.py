@@ -23,9 +23,9 @@ def run(
 
     The file has a table `[streams.NAME]` for every stream (format, path, schema, where, time, window, watermark,
     options), `[[joins]]` for every join (inputs, on, how, name) and a `[sink]` (format, path, partition_by, query_name,
-    output_mode, options). It may have where, group_by, aggregate, having and select, above the tables, and `[options]`,
-    `[trigger]` (available_now or processing_time) and `[spark]` (master, app_name, conf). Relative paths start at the
-    file's folder.
+    output_mode, options). It may have where, group_by, over (rows or time), aggregate, having and select, above the
+    tables, and `[options]`, `[trigger]` (available_now or processing_time) and `[spark]` (master, app_name, conf).
+    Relative paths start at the file's folder.
 
     Ctrl-C stops the query cleanly; run the file again to go on from its checkpoint. With --output json every epoch is
     a line of JSON, and the last line sums up.

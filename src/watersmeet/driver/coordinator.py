@@ -1,37 +1,51 @@
 """The coordinator: observations in, changes out. All that adapts a query while it runs is decided here.
 
 Policies suggest, inner ones first (CAPE's intervals, from the operator to the distribution): merges, what has ended,
-spills, cleanup, sites. The coordinator asks those that a moment concerns, in that order, and takes what they suggest,
-best first, unless it touches a group that
+spills, cleanup, sites. Some of them are components that run only if an event calls them: the *registry* says which, and
+may change while the query runs (`watersmeet.adapt.registry`). The coordinator asks those that a moment concerns, in
+that order, and takes what they suggest, best first, unless it touches a group that
 
 - is being cleaned by the step at hand, or
 - was touched by a suggestion taken before.
 
-So a group changes in one way at a time, and no two policies undo each other's work. Every change says why it was made.
+So a group changes in one way at a time, and no two policies undo each other's work. What one drops the next do not see:
+rows that have ended go before others are spilled. Every change says why it was made.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from watersmeet.adapt.cleaning.policy import CleanPolicy, RevivePolicy
+from watersmeet.adapt.cleaning.policy import CleanPolicy, DuePolicy, RevivePolicy
 from watersmeet.adapt.expiring.policy import ExpirePolicy
 from watersmeet.adapt.merging.policy import MergePolicy
 from watersmeet.adapt.merging.purging import Purging
 from watersmeet.adapt.moving.distribution import ResizePolicy
 from watersmeet.adapt.policy import MemoryOptions, Merge, Policy, Suggestion, View
+from watersmeet.adapt.registry import Registry, events_of, listens_at
 from watersmeet.adapt.spilling.policy import Choose, SpillPolicy
 from watersmeet.model.ids import OperatorId
-from watersmeet.state.changes import Change, FinishCleaning
+from watersmeet.state.changes import Change, ChangeRegistry, DropRows, FinishCleaning, apply_all
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest
+
+COMPONENTS: Mapping[type, str] = {
+    ExpirePolicy: "invalidation",
+    SpillPolicy: "state relocation",
+    CleanPolicy: "disk join",
+}
+"""The policies that are components. "purge" is done with merges, as runs are written anew (`MergePolicy`)."""
 
 
 @dataclass
 class Coordinator:
-    """The policies of one run of a query, and what they may do together."""
+    """The policies of one run of a query, and what they may do together; the ``registry`` may be replaced any time."""
 
     policies: Sequence[Policy]
     cleaning: CleanPolicy
+    options: MemoryOptions = field(default_factory=MemoryOptions)
+    registry: Registry = field(default_factory=Registry)
+    _registry_changes: deque[ChangeRegistry] = field(default_factory=deque)
 
     @classmethod
     def of(cls, options: MemoryOptions, sites: int, round_bytes: int, choose: Choose | None = None) -> "Coordinator":
@@ -41,7 +55,17 @@ class Coordinator:
         merging = MergePolicy(round_bytes, merges_closed=options.is_limited, purging=purging)
         spilling = SpillPolicy(options, choose)
         policies: list[Policy] = [merging, ExpirePolicy(), spilling, cleaning]
-        return cls([*policies, RevivePolicy(options), ResizePolicy(sites)], cleaning)
+        return cls([*policies, DuePolicy(), RevivePolicy(options), ResizePolicy(sites)], cleaning, options)
+
+    def change_registry(self, registry: Registry, reason: str) -> None:
+        """Go on with another registry from the next decision on; it is told with the next version."""
+        told = ChangeRegistry(self.registry.entries, registry.entries, reason)
+        self.registry = registry
+        self._registry_changes.append(told)
+
+    def rests_after(self) -> float:
+        """For how many seconds no input comes when it pauses."""
+        return self.registry.threshold("StreamEmpty")
 
     def decide(self, view: View) -> list[Change]:
         """The changes to make at a moment."""
@@ -57,12 +81,35 @@ class Coordinator:
 
     def _taken(self, view: View) -> Iterator[Change | Merge]:
         busy = _being_cleaned(view.manifest)
+        while self._registry_changes and view.moment == "step":
+            yield self._registry_changes.popleft()
+        registry = self._followed()
+        events = events_of(view, registry.limited(self.options))
+        view = replace(view, rewrite_at=registry.rewrite_at(events))
         for policy in self.policies:
-            if view.moment in policy.moments:
+            if view.moment in policy.moments and _is_called(policy, view, registry, events):
+                dropped: list[DropRows] = []
                 for suggestion in policy.suggest(view):
                     if _is_free(suggestion, busy):
                         _occupy(suggestion, busy)
+                        dropped += [suggestion.what] if isinstance(suggestion.what, DropRows) else []
                         yield suggestion.what
+                view = replace(view, manifest=apply_all(view.manifest, dropped))
+
+    def _followed(self) -> Registry:
+        """The registry, with the policies that keep to a budget told of its limit."""
+        registry = self.registry
+        limited = registry.limited(self.options)
+        for policy in self.policies:
+            if isinstance(policy, SpillPolicy | CleanPolicy | RevivePolicy) and policy.options.share != limited.share:
+                policy.options = replace(policy.options, share=limited.share)
+        return registry
+
+
+def _is_called(policy: Policy, view: View, registry: Registry, events: frozenset[str]) -> bool:
+    """Whether a policy is no component that waits for an event at this moment, or is called by one that holds."""
+    component = COMPONENTS.get(type(policy), "")
+    return component not in listens_at(view.moment) or registry.calls(component, events)
 
 
 def _being_cleaned(manifest: Manifest) -> dict[OperatorId, GroupSet]:

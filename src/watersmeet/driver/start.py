@@ -34,6 +34,7 @@ class DriverOptions:
     round_bytes: int | None = None
     parcels: bool = True
     rejected_path: str | None = None
+    cleans_when_idle: bool = True
 
 
 def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOptions) -> Loop[Batch]:
@@ -44,6 +45,8 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
     observer.begin(checkpoint.manifest)
     round_bytes = options.round_bytes or _round_bytes(options.memory)
     coordinator = Coordinator.of(options.memory, options.expected.sites, round_bytes, options.choose)
+    if not options.cleans_when_idle:
+        coordinator.registry = coordinator.registry.without("StreamEmpty", "disk join")
     crash = CrashPlan.from_environment()
     specs = TaskSpecs(
         checkpoint.storage,

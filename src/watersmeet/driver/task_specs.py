@@ -174,7 +174,7 @@ def _site_slice(
             expiry.limits.get((m.operator, m.input)),
             expiry.spilled.get(m.operator, GroupSet()),
             expiry.purges.get(inputs[m.operator, m.input].tag),
-            m.only_purges,
+            m.purge_at,
         )
         for m in merges
         if m.site == site and (m.operator, m.input) in inputs

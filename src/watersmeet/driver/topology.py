@@ -90,8 +90,8 @@ class Topology:
 
     def unkept(self, source: Input) -> tuple[Column, ...]:
         """Columns of a stream that come to a site and are not kept: what promises name, and the row as JSON."""
-        stream = self.plan.stream(source.name)
-        named = dict.fromkeys((*(stream.punctuated or ()), *stream.unique))
+        own = [stream for stream in self.plan.streams if stream.name == source.name]
+        named = dict.fromkeys(column for stream in own for column in (*(stream.punctuated or ()), *stream.unique))
         words = (word_column(column) for column in named if not is_countable(self.plan.types[column]))
         rows = (Column(source.name, ROW),) if self.whole_rows else ()
         return (*(column for column in named if column not in source.state), *words, *rows)
@@ -235,7 +235,8 @@ def _aggregate_spec(operator: Operator) -> AggregateSpec | None:
         Aggregated(f"{operator.id}.{each.name}", each.function, each.argument, each.type)
         for each in operator.aggregates
     )
-    return AggregateSpec(made, operator.mode, operator.renamed)
+    order = operator.order.name if operator.order else ""
+    return AggregateSpec(made, operator.mode, operator.renamed, operator.history, order)
 
 
 def _life_spec(life: Life | None) -> LifeSpec | None:

@@ -16,20 +16,21 @@ from watersmeet.model.errors import StoppedError
 from watersmeet.model.ids import OperatorId
 
 LOOK_EVERY_S = 0.2
-IDLE_AFTER_S = 1.0
 
 
 @dataclass
 class Upkeep(Generic[Batch]):
     """The cleanup of one run of a query; ``input_rests`` tells whether no batch is there or under way.
 
-    If it ``ends_input``, all streams have ended once all there is has been consumed.
+    If it ``ends_input``, all streams have ended once all there is has been consumed. Input pauses if none has come for
+    ``rests_after`` seconds.
     """
 
     loop: Loop[Batch]
     input_rests: Callable[[], bool]
     ended: threading.Event
     ends_input: bool = False
+    rests_after: Callable[[], float] = lambda: 1.0
 
     def at_end(self) -> None:
         """All that is missing, bottom-up; then leave as much of the state live for the next run as there is room."""
@@ -82,7 +83,7 @@ class Upkeep(Generic[Batch]):
             yield tuple(operator.id for operator in self.loop.manifest.plan.levels[level])
 
     def _is_idle(self) -> bool:
-        rested = time.monotonic() - self.loop.last_end_s >= IDLE_AFTER_S or self.loop.last_was_cleanup
+        rested = time.monotonic() - self.loop.last_end_s >= self.rests_after() or self.loop.last_was_cleanup
         if self.loop.stopping.is_set() or self.ended.is_set() or not rested:
             return False
         return self.input_rests() and self.loop.may_clean()

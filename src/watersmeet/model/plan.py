@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from watersmeet.model.ids import InputName, OperatorId
-from watersmeet.model.query import How, Mode
+from watersmeet.model.query import History, How, Mode
 
 QUOTED = r"`(?:[^`]|``)+`"
 """The pattern of an identifier as `quoted` gives it."""
@@ -200,7 +200,7 @@ class Operator(msgspec.Struct, frozen=True):
 
     An aggregate has ``aggregates``, and in its output keys under other names: ``renamed`` are pairs of these and of the
     columns of its input. It gives its groups by its ``mode``; the ``final`` column tells the time before which rows of
-    a group have to have come.
+    a group have to have come. With a ``history``, only the latest rows of a group count, by the column ``order``.
     """
 
     id: OperatorId
@@ -218,6 +218,8 @@ class Operator(msgspec.Struct, frozen=True):
     final: Column | None = None
     mode: Mode = "append"
     time_conditions: tuple[str, ...] = ()
+    history: History | None = None
+    order: Column | None = None
 
     @property
     def preserved(self) -> tuple[int, ...]:

@@ -57,13 +57,24 @@ class Aggregate(msgspec.Struct, frozen=True):
     argument: pa.DataType | None = None
 
 
+class History(msgspec.Struct, frozen=True):
+    """Which rows of a group count: the latest ``rows``, or those of the last ``time_us`` before the group's latest row.
+
+    Rows of one time count all or not at all. Of the two, one is given.
+    """
+
+    rows: int | None = None
+    time_us: int | None = None
+
+
 class AggregateNode(msgspec.Struct, frozen=True):
-    """Groups of a relation's rows by expressions, and what is told of each group."""
+    """Groups of a relation's rows by expressions, and what is told of each group: of all its rows, or of the latest."""
 
     input: "Node"
     keys: tuple[GroupKey, ...]
     aggregates: tuple[Aggregate, ...] = ()
     mode: Mode = "append"
+    history: History | None = None
 
 
 class FilterNode(msgspec.Struct, frozen=True):

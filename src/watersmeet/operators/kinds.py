@@ -66,8 +66,8 @@ def aggregate_of(spec: OperatorSpec, groups: int) -> AggregateTask:
         raise ValueError(spec.id)
     source = spec.inputs[0]
     life = () if source.life is None else source.life.names
-    is_first = spec.aggregate.mode == "first"
-    kept = tuple(name for name in source.schema.names if name in source.key_columns or name in life or is_first)
+    asked = {*source.key_columns, *life, spec.aggregate.order}
+    kept = tuple(name for name in source.schema.names if name in asked or spec.aggregate.mode == "first")
     return AggregateTask(JoinTask(groups, (source.key_columns,)), spec.aggregate, source.key_columns, kept)
 
 

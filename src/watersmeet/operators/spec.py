@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import Test
-from watersmeet.model.query import How, Mode
+from watersmeet.model.query import History, How, Mode
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,15 @@ class Aggregated:
 class AggregateSpec:
     """What an aggregate gives, and when: ``mode`` is that of the output.
 
-    ``renamed`` are pairs: the name of a column of the output, and of that of the input which it is.
+    ``renamed`` are pairs: the name of a column of the output, and of that of the input which it is. With a
+    ``history``, only the latest rows of a group count, by the column ``order``.
     """
 
     aggregates: tuple[Aggregated, ...]
     mode: Mode
     renamed: tuple[tuple[str, str], ...] = ()
+    history: History | None = None
+    order: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,9 @@ an aggregate. Those that read several are computed by Spark on the results of th
 
 ``window(A.ts, '1 minute')`` is the window of that length a time lies in, counted from 1970 as in Spark. Where the time
 is that of its stream, a group is final once no row with a time before the window's end can come any more.
+
+An aggregate over a *history* tells something of the latest rows of each group (Flux's operator). Rows are ordered by
+the time of their stream; results of joins by their beginning, the latest time of their rows.
 """
 
 import re
@@ -16,12 +19,13 @@ import pyarrow as pa
 from msgspec.structs import replace
 from sqlglot import exp
 
-from watersmeet.model.errors import UnsupportedError
+from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import AggregateColumn, Column, Input, Key, Operator, Stream
-from watersmeet.model.query import AggregateNode, GroupKey
+from watersmeet.model.query import AggregateNode, GroupKey, History
 from watersmeet.planning.durations import duration_us, written
 from watersmeet.planning.expressions import Expression, expression_of, parsed
+from watersmeet.planning.history import history_shown
 from watersmeet.planning.names import COMPUTED, Scope, readable
 from watersmeet.planning.pruning import prune
 from watersmeet.planning.types import canonical as canonical_type
@@ -82,6 +86,7 @@ def aggregated(
     draft, default = _Draft(operator), streams[0].name
     keys, final = _keys(node, draft, scope, default, streams)
     arguments = _arguments(node, draft, scope, default)
+    order = None if node.history is None else _order(node.history, draft, scope, streams)
     values = [column for _, _, column in keys]
     output = {
         Column(operator, name): column for name, column in zip((each.name for each in node.keys), values, strict=False)
@@ -89,7 +94,7 @@ def aggregated(
     made = {Column(operator, each.name): each.type for each in node.aggregates}
     kinds = {**draft.kinds, **{column: _kind(value, draft, scope) for column, value in output.items()}, **made}
     times = [stream.time for stream in streams if stream.time and not joins]  # whoever lets rows in looks at them
-    needed = [*values, *(each for each in arguments if each), *([final] if final else []), *times]
+    needed = [*values, *(each for each in (*arguments, final, order) if each), *times]
     wide = scope.extended(draft.kinds)
     state = wide.ordered({*needed, *(hashed for hashed, _, _ in keys)})
     columns = tuple(
@@ -107,7 +112,9 @@ def aggregated(
         aggregates=columns,
         renamed=renamed,
         final=final,
-        mode=node.mode,
+        mode=node.mode if node.history is None else "update",
+        history=node.history,
+        order=order,
     )
     return (*below, top), kinds
 
@@ -175,6 +182,22 @@ def _arguments(node: AggregateNode, draft: _Draft, scope: Scope, default: str) -
         value, kind = expression_of(parsed(each.sql, exp.Condition), scope), canonical_type(each.argument)
         arguments.append(value.column or draft.column(value, f"value{number}", value.sql, kind, default))
     return arguments
+
+
+def _order(history: History, draft: _Draft, scope: Scope, streams: Sequence[Stream]) -> Column:
+    """The column that tells which rows are the latest."""
+    times = [stream.time for stream in streams if stream.time]
+    if not times:
+        names = " and ".join(stream.name for stream in streams)
+        raise QueryError(
+            f"groups of {names} are told of over {history_shown(history)}, and no stream has a time",
+            why="which rows are the latest would depend on how they arrive",
+            how=f'name the column of its timestamps, as in flow.stream("{streams[0].name}", df, time="ts")',
+        )
+    if len(times) == 1:
+        return times[0]
+    latest = expression_of(parsed(f"GREATEST({', '.join(time.sql for time in times)})", exp.Condition), scope)
+    return draft.column(latest, "order", latest.sql, scope.types[times[0]], times[0].stream)
 
 
 def _kind(column: Column, draft: _Draft, scope: Scope) -> pa.DataType:

@@ -16,6 +16,7 @@ from watersmeet.model.plan import Column, Input, Operator, Plan, Stream, Test
 from watersmeet.planning.aggregates import window_shown
 from watersmeet.planning.durations import written
 from watersmeet.planning.expressions import NULL_SAFE
+from watersmeet.planning.history import history_shown
 from watersmeet.planning.names import readable
 from watersmeet.planning.types import ddl, with_its_own_zero
 
@@ -52,6 +53,9 @@ def _deeds(operator: Operator, plan: Plan) -> Iterator[str]:
         inputs = (source for each in plan.operators for source in each.inputs)
         computed = {column.name: window_shown(sql) for source in inputs for column, sql in source.computed}
         yield f"an aggregate in mode {operator.mode}"
+        if operator.history is not None and operator.order is not None:
+            order = computed.get(operator.order.name, operator.order.name)
+            yield f"over {history_shown(operator.history)}, ordered by {order}"
         yield f"by {_names(computed.get(name, name) for _, name in operator.renamed) or _ONE_GROUP}"
         for each in operator.aggregates:
             argument = computed.get(each.argument, each.argument) if each.argument else "*"

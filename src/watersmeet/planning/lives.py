@@ -83,7 +83,9 @@ def with_lives(plan: Plan, reach: Reach) -> Plan:
     operators = []
     for operator in plan.operators:
         if operator.kind == "aggregate":
-            operators.append(replace(operator, inputs=tuple(_final(each, operator) for each in operator.inputs)))
+            operators.append(
+                replace(operator, inputs=tuple(_kept_until(each, operator, plan) for each in operator.inputs))
+            )
             continue
         inputs = tuple(_reaching(_living(each, plan, told), operator, reach) for each in operator.inputs)
         is_told = has_windows and operator.id in joined_above and any(each.life for each in inputs)
@@ -104,11 +106,16 @@ def _living(source: Input, plan: Plan, told: dict[str, Life]) -> Input:
     return replace(source, life=life, state=state, bounded=life.columns)
 
 
-def _final(source: Input, operator: Operator) -> Input:
-    """A group of rows lives until no row for it can come any more."""
-    if operator.final is None:
-        return source
-    return replace(source, life=Life(operator.final), bounded=(operator.final,))
+def _kept_until(source: Input, operator: Operator, plan: Plan) -> Input:
+    """A group of rows lives until no row for it can come any more; of a range of time, rows end by themselves.
+
+    Without promises nothing ends. Then runs are better not kept apart by age: rows leave as they are merged with later
+    ones of their group.
+    """
+    is_range = operator.history is not None and operator.history.time_us is not None
+    ends = is_range and all(stream.delay_us is not None for stream in plan.streams)
+    last = operator.final or (operator.order if ends else None)
+    return source if last is None else replace(source, life=Life(last), bounded=(last,))
 
 
 def _reaching(source: Input, operator: Operator, reach: Reach) -> Input:

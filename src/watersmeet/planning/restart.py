@@ -58,7 +58,8 @@ def _shape(operator: Operator) -> object:
     inputs = [(each.name, each.operator, [(key.sql, key.type) for key in each.keys]) for each in operator.inputs]
     computed = [each.computed for each in operator.inputs]
     does = operator.how, operator.tests, operator.aggregates, operator.renamed, operator.final, operator.mode
-    return operator.id, operator.kind, does, operator.hash_decides, inputs, computed
+    latest = operator.history, operator.order
+    return operator.id, operator.kind, does, latest, operator.hash_decides, inputs, computed
 
 
 def _keeps(old: Plan, new: Plan) -> bool:

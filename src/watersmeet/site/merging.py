@@ -15,9 +15,6 @@ from watersmeet.state.rows import SortedRows, merge_rows
 from watersmeet.state.runs import RunName, open_run, release_run, write_run
 from watersmeet.storage.base import Storage
 
-PURGED_LEAST = 0.1
-"""A run of which less would go is not written anew for it."""
-
 Combine = Callable[[SortedRows], SortedRows]
 
 
@@ -41,7 +38,7 @@ def merge(
     rows = merge_rows(pieces)
     rows = rows if combine is None else combine(rows)
     needed = End(source, groups, order.limit, order.spilled, order.purge, reader).still_needed(rows)
-    if order.only_purges and len(rows) - len(needed) <= PURGED_LEAST * len(rows):
+    if order.purge_at is not None and len(rows) - len(needed) <= order.purge_at * len(rows):
         return None
     merged = write_run(storage, name, needed, groups)
     if order.generation != LIVE:
@@ -49,5 +46,5 @@ def merge(
             release_run(storage, run)
         storage.forget({merged.path, *(run.path for run, _ in order.runs)} - live)
     ids = tuple(run.id for run, _ in order.runs)
-    dropped, is_purge = len(rows) - len(needed), order.only_purges
+    dropped, is_purge = len(rows) - len(needed), order.purge_at is not None
     return MergeRuns(ids, order.groups, merged, order.generation, order.reason, dropped, is_purge)

@@ -1,6 +1,6 @@
 """What rows give by themselves: those that come out alone, and groups of an aggregate that are final (`deciding`)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -89,6 +89,15 @@ class Settling:
             ]
             if sum(map(len, pieces)):
                 yield merge_rows(pieces)
+
+
+def arrived_rows(spec: LevelSpec, runs: Sequence[RunFile]) -> Iterator[SortedRows]:
+    """The rows of runs that a step's rounds have written: about a round at a time, all of a key together."""
+    parts = min(len(runs), 1 + sum(run.bytes for run in runs) // spec.round_bytes)
+    rows = [open_run(spec.storage, run) for run in runs]
+    for low, high in pairwise(HASHES * number // parts for number in range(parts + 1) if parts):
+        pieces = [Piece(LIVE, each).between(low, high).rows for each in rows]
+        yield pieces[0] if len(pieces) == 1 else merge_rows(pieces)
 
 
 def of_open_groups(rows: SortedRows, spilled: GroupSet, groups: int) -> SortedRows:

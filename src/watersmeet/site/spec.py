@@ -28,7 +28,7 @@ class MergeOrder:
     """Runs of an input to merge into one, as far as they hold some groups of a generation.
 
     Rows that have come to their end by a ``limit`` go, or by the keys that were promised (``purge``), but for those of
-    groups that were ``spilled``. If it ``only_purges``, nothing is written where too little would go.
+    groups that were ``spilled``. To ``purge_at`` a part of the rows: nothing is written where less would go.
     """
 
     source: InputSpec
@@ -39,7 +39,7 @@ class MergeOrder:
     limit: int | None = None
     spilled: GroupSet = NO_GROUPS
     purge: PurgeRule | None = None
-    only_purges: bool = False
+    purge_at: float | None = None
 
     @property
     def bytes(self) -> int:

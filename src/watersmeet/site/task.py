@@ -5,7 +5,8 @@
 2. Keep: write each input's rows as a new run, but for those that nothing can come for any more. Rows for a higher
    level are only kept; a *pointer* to their run goes up in their stead, so that a row crosses into Python once and is
    shuffled once.
-3. Produce: every operator of the level yields the results its new rows complete, as its kind knows how to.
+3. Produce: every operator of the level yields the results its new rows complete, as its kind knows how to; an
+   aggregate when all rows have come, so that a group comes once.
 4. Clean: in a step of cleanup, no rows arrive, and the results are those missing of some groups.
 5. Settle: rows of which no match can come any more come out alone, if they have none.
 6. Merge: runs the driver chose become one, while Spark still reads the last results.
@@ -41,7 +42,7 @@ from watersmeet.site.merging import merge
 from watersmeet.site.messages import Kind
 from watersmeet.site.promises import PromiseReader, PromiseWriter
 from watersmeet.site.receive import Receiver, Round
-from watersmeet.site.settling import Settling, of_open_groups, view_of
+from watersmeet.site.settling import Settling, arrived_rows, of_open_groups, view_of
 from watersmeet.site.spec import LevelSpec, SiteSlice
 from watersmeet.site.travel import pointers
 from watersmeet.state.changes import AddPromises, AddRun, MergePromises, MergeRuns
@@ -83,6 +84,7 @@ class SiteTask:
     def end(self) -> Iterator[pa.RecordBatch]:
         """All rows have come: yield the rest, and tell what was done."""
         yield from self._rounds(self._receiver.rest())
+        yield from self._timed(self._tell_groups())
         yield from self._timed(self._clean())
         yield from self._timed(self._settle())
         started = time.monotonic()
@@ -115,10 +117,19 @@ class SiteTask:
         deltas = {tag: rows for tag, rows in rows_in.items() if not self._is_above(tag)}
         deltas |= {tag: open_run(self._spec.storage, run) for tag, run in here.items() if tag not in deltas}
         for operator in () if self._spec.only_stores else self._spec.operators:
-            yield from self._produce(operator, deltas)
-            yield from self._give_unmatched(operator, arrived.unmatched)
+            if operator.aggregate is None:
+                yield from self._produce(operator, deltas)
+                yield from self._give_unmatched(operator, arrived.unmatched)
         for tag, run in here.items():
             self._earlier.setdefault(tag, []).append(run)
+
+    def _tell_groups(self) -> Iterator[pa.RecordBatch]:
+        """What aggregates tell of groups that have changed: once a step, when all rows have come."""
+        for operator in () if self._spec.only_stores else self._spec.operators:
+            if operator.aggregate is not None:
+                tag = operator.inputs[0].tag
+                for rows in arrived_rows(self._spec, self._earlier.pop(tag, [])):
+                    yield from self._produce(operator, {tag: rows})
 
     def _send_unmatched(self, unmatched: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
         """Rows that come out alone at a higher level go there as files, which are no part of the state."""

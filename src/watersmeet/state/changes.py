@@ -192,6 +192,17 @@ class DropRows(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
 
 
+class ChangeRegistry(msgspec.Struct, frozen=True, tag=True):
+    """Other components run at other events from now on: event, condition and component of each entry.
+
+    It is told and not kept: a run begins with the registry that its options say.
+    """
+
+    before: tuple[tuple[str, str, str], ...]
+    after: tuple[tuple[str, str, str], ...]
+    reason: str
+
+
 class WriteResults(msgspec.Struct, frozen=True, tag=True):
     """The tasks have written files of results, to be published once this version is committed."""
 
@@ -235,6 +246,7 @@ Change = (
     | EndStreams
     | EndInput
     | DropRows
+    | ChangeRegistry
     | WriteResults
     | WriteRejected
     | FinishBatch
@@ -306,6 +318,8 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return replace(manifest, rejected=ResultFiles(following, path, names))
         case FinishBatch(batch):
             return replace(manifest, batch=batch, version=following)
+        case ChangeRegistry():
+            return manifest
         case FinishAdaptation():
             return replace(manifest, version=following)
 

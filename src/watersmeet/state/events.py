@@ -16,6 +16,7 @@ from watersmeet.model.ids import InputName, OperatorId, SiteId, Version
 from watersmeet.state.changes import (
     BeginCleaning,
     Change,
+    ChangeRegistry,
     DropRows,
     FinishCleaning,
     MergeRuns,
@@ -130,7 +131,22 @@ class ReplanEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="replan"):
     after: Operators
 
 
-Event = SpillEvent | CleanupEvent | ExpireEvent | PurgeEvent | RerouteEvent | ReplanEvent
+class Entries(msgspec.Struct, frozen=True):
+    """Which component runs when which event holds: event, condition, component."""
+
+    entries: tuple[tuple[str, str, str], ...] = ()
+
+
+class RegistryEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="registry"):
+    """Other components run at other events."""
+
+    epoch: int
+    reason: str
+    before: Entries
+    after: Entries
+
+
+Event = SpillEvent | CleanupEvent | ExpireEvent | PurgeEvent | RerouteEvent | ReplanEvent | RegistryEvent
 
 
 def events_of(epoch: int, changes: Iterable[Change], cleaning: Cleaning | None) -> list[Event]:
@@ -158,10 +174,16 @@ def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | Non
         return PurgeEvent(epoch, change.reason, Rows(run.rows + change.dropped), left, run.operator, run.input)
     if isinstance(change, Reroute):
         return RerouteEvent(epoch, change.reason, Sites(change.sites_before), Sites(change.sites))
-    if isinstance(change, ReplacePlan):
-        now = Operators(tuple(operator.id for operator in change.plan.operators))
-        return ReplanEvent(epoch, change.reason, Operators(change.operators_before), now)
+    if isinstance(change, ReplacePlan | ChangeRegistry):
+        return _asked_for(epoch, change)
     return None
+
+
+def _asked_for(epoch: int, change: ReplacePlan | ChangeRegistry) -> Event:
+    if isinstance(change, ChangeRegistry):
+        return RegistryEvent(epoch, change.reason, Entries(change.before), Entries(change.after))
+    now = Operators(tuple(operator.id for operator in change.plan.operators))
+    return ReplanEvent(epoch, change.reason, Operators(change.operators_before), now)
 
 
 class _File(msgspec.Struct):

@@ -10,6 +10,7 @@ and the end of stored rows:
   all *other* inputs have promised that none of these comes, its end has come.
 - A row that comes out alone if it has no match is *decided* in the step after that. Until then it stays, and so do the
   rows that may be its matches.
+- Of an aggregate over a range of time, a row ends that is so much earlier than any row that may still come.
 
 That a row's end has come is told by its *last* column, the begin of a stream's row, the end of a result's: it is not
 greater than a *limit*. (`watersmeet.model.plan.Life.last`)
@@ -51,8 +52,8 @@ def limits(manifest: Manifest) -> Limits:
     """Which rows have come to their end, for all inputs of which any have."""
     found: Limits = {}
     for operator, begins in _by_operator(manifest):
-        for source in operator.inputs if operator.kind != "aggregate" else ():
-            limit = _limit(source, operator, begins)
+        for source in operator.inputs:
+            limit = _limit(source, operator, begins) if operator.kind != "aggregate" else _over(operator, begins)
             if limit is not None:
                 found[operator.id, source.name] = limit
     for operator in manifest.plan.operators:
@@ -61,6 +62,14 @@ def limits(manifest: Manifest) -> Limits:
             if final is not None:
                 found[operator.id, operator.inputs[0].name] = final
     return found
+
+
+def _over(operator: Operator, begins: Begins) -> int | None:
+    """Which rows are in the range of time of no group any more that changes, as its latest row is then a later one."""
+    begin, history = begins[operator.inputs[0].name], operator.history
+    if begin is None or history is None or history.time_us is None or operator.final is not None:
+        return None
+    return begin if begin == FOREVER else begin - history.time_us
 
 
 def _final(manifest: Manifest, operator: Operator, found: Limits) -> int | None:

@@ -29,16 +29,14 @@ class CleanPolicy:
 
     options: MemoryOptions
     slice_bytes: int = choice.SLICE_FIRST_BYTES
-    moments: frozenset[Moment] = frozenset({"step", "between", "idle", "asked", "end", "final"})
+    moments: frozenset[Moment] = frozenset({"step", "between", "idle", "asked", "end"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """The next step of cleanup, if anything is missing; in a step, that generations become one."""
         if view.moment == "step":
             yield from self._united(view.manifest)
             return
-        cleaning = self._next_step(view) if view.manifest.cleaning is None and view.moment != "final" else None
-        if cleaning is None and view.moment in ("final", "idle") and view.manifest.cleaning is None:
-            cleaning = self._flush(view.manifest)
+        cleaning = self._next_step(view) if view.manifest.cleaning is None else None
         if cleaning is not None:
             yield Suggestion(BeginCleaning(cleaning), {cleaning.operator: GroupSet.of(cleaning.groups)})
 
@@ -67,12 +65,6 @@ class CleanPolicy:
                 reason = f"{name} has {len(generations)} generations, and {len(complete)} groups miss nothing"
                 yield Suggestion(UniteGenerations(name, complete, reason), {name: complete})
 
-    def _flush(self, manifest: Manifest) -> Cleaning | None:
-        """A step that cleans nothing, for rows that come out alone and are due, if there are any."""
-        due = next(_due(manifest), None)
-        reason = f"no match can come any more for rows of {due}"
-        return None if due is None else Cleaning(manifest.plan.root.id, (), choice.GATHER_LEAST_BYTES, reason=reason)
-
     def _next_step(self, view: View) -> Cleaning | None:
         plan = view.manifest.plan
         operators = [o for o in plan.operators if not view.operators or o.id in view.operators]
@@ -95,6 +87,22 @@ class CleanPolicy:
             return view.manifest.spilled(operator.id)
         closed = GroupSet.union(generations[generation] for generation in old)
         return closed & view.manifest.spilled(operator.id) if closed else closed
+
+
+@dataclass(frozen=True)
+class DuePolicy:
+    """Suggests a step that cleans nothing, for rows that come out alone and are due while no input is there."""
+
+    moments: frozenset[Moment] = frozenset({"idle", "final"})
+
+    def suggest(self, view: View) -> Iterator[Suggestion]:
+        """Such a step, if any are due."""
+        manifest = view.manifest
+        due = next(_due(manifest), None) if manifest.cleaning is None else None
+        if due is not None:
+            reason = f"no match can come any more for rows of {due}"
+            cleaning = Cleaning(manifest.plan.root.id, (), choice.GATHER_LEAST_BYTES, reason=reason)
+            yield Suggestion(BeginCleaning(cleaning))
 
 
 @dataclass

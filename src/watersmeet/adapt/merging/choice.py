@@ -17,13 +17,13 @@ any more, and soon becomes one run. A run most of whose rows have ended is writt
 from collections.abc import Mapping
 from itertools import accumulate
 
+from watersmeet.adapt.policy import REWRITE_AT
 from watersmeet.model.ids import RunId
 
 FAN_IN = 8
 CLOSED_FAN_IN = 4
 SETTLED_FAN_IN = 3
 AGES = 8
-WANING = 0.5
 NEVER = (1 << 63) - 1
 TIER_BASE_BYTES = 4 << 10
 MERGED_LIMIT_BYTES = 256 << 20
@@ -56,8 +56,15 @@ def choose(sizes: Mapping[RunId, int]) -> list[RunId]:
     return []
 
 
-def choose_by_age(sizes: Mapping[RunId, int], ends: Mapping[RunId, tuple[int, int]], limit: int | None) -> list[RunId]:
+def choose_by_age(
+    sizes: Mapping[RunId, int],
+    ends: Mapping[RunId, tuple[int, int]],
+    limit: int | None,
+    rewrite_at: float | None = REWRITE_AT["invalidation"],
+) -> list[RunId]:
     """The live runs to merge now, by their bytes and by when their first and last rows end.
+
+    A run is written anew if more than a part of its rows have ended.
 
     >>> ends = {RunId(f"run{number}"): (number, number + 5) for number in range(20)}
     >>> choose_by_age(dict.fromkeys(ends, 100), ends, limit=None)
@@ -65,7 +72,8 @@ def choose_by_age(sizes: Mapping[RunId, int], ends: Mapping[RunId, tuple[int, in
     >>> choose_by_age({RunId("run0"): 100, RunId("run1"): 100}, {RunId("run0"): (0, 9), RunId("run1"): (8, 9)}, limit=6)
     ['run0']
     """
-    waning = [run for run, span in ends.items() if limit is not None and _ended_share(span, limit) > WANING]
+    shares = {run: _ended_share(span, limit) for run, span in ends.items() if limit is not None}
+    waning = [run for run, share in shares.items() if rewrite_at is not None and share > rewrite_at]
     if waning:
         return sorted(waning)[:FAN_IN]
     lasts = [last for _, last in ends.values()]

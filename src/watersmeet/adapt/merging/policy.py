@@ -2,20 +2,24 @@
 
 Of each input, a step has at most one merge of live runs and one of a closed generation at a site, the oldest that needs
 it. A run counts with what is still used of it: after spills a large file may hold little that is live.
+
+What an aggregate holds of a key becomes less as it is merged, so its large runs are merged, too: some groups at a time.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from watersmeet.adapt.merging import choice
 from watersmeet.adapt.merging.purging import Purging
 from watersmeet.adapt.policy import Merge, Moment, Suggestion, View
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.model.plan import Input, Operator
-from watersmeet.state.groups import groups_at
+from watersmeet.state.groups import GroupSet, groups_at
 from watersmeet.state.manifest import Manifest, RunFile, Slice
 from watersmeet.state.promises import Limits, droppable, ends
-from watersmeet.state.sizes import slice_bytes
+from watersmeet.state.sizes import rows_and_bytes, slice_bytes
 
 CLOSED_PARTS = 4
 """What was spilled is not in memory: a merge of it may take this part of a round."""
@@ -35,20 +39,24 @@ class MergePolicy:
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """A merge for every site and input that has too many runs; and runs that may hold rows which can go."""
         manifest, over = view.manifest, droppable(view.manifest)
-        purged = self.purging.due(manifest)
+        purged = self.purging.due(manifest) if "purge" in view.rewrite_at else set()
         for operator in manifest.plan.operators:
             for site in map(SiteId, range(manifest.sites)):
-                merges = list(self._at(manifest, operator, site, over))
+                merges = list(self._at(view, operator, site, over))
                 yield from map(Suggestion, merges)
                 if (operator.id, site) in purged:
-                    yield from map(Suggestion, _purges(manifest, operator.id, site, merges))
+                    yield from map(Suggestion, _purges(view, operator.id, site, merges))
 
-    def _at(self, manifest: Manifest, operator: Operator, site: SiteId, over: Limits) -> Iterator[Merge]:
+    def _at(self, view: View, operator: Operator, site: SiteId, over: Limits) -> Iterator[Merge]:
+        manifest, rewrite_at = view.manifest, view.rewrite_at.get("invalidation")
         live = manifest.live(operator.id, site)
         is_closing = self.merges_closed and manifest.cleaning is None
         closed = manifest.closed(operator.id, site) if is_closing else []
         for source in operator.inputs:
-            yield from _live(manifest, operator.id, source, site, live, over.get((operator.id, source.name)))
+            limit = over.get((operator.id, source.name))
+            merges = list(_live(manifest, operator.id, source, site, live, limit, rewrite_at))
+            is_growing = operator.kind == "aggregate" and not merges
+            yield from merges if not is_growing else _large(manifest, operator.id, source.name, site, live)
             yield from self._closed(manifest, operator.id, source.name, site, closed)
 
     def _closed(
@@ -71,7 +79,13 @@ class MergePolicy:
 
 
 def _live(
-    manifest: Manifest, operator: OperatorId, source: Input, site: SiteId, live: Iterable[Pair], limit: int | None
+    manifest: Manifest,
+    operator: OperatorId,
+    source: Input,
+    site: SiteId,
+    live: Iterable[Pair],
+    limit: int | None,
+    rewrite_at: float | None,
 ) -> Iterator[Merge]:
     here = groups_at(manifest.operators[operator].routing, site)
     runs = _by_id(pair for pair in live if pair[0].input == source.name)
@@ -81,20 +95,43 @@ def _live(
         chosen = choice.choose(sizes) if len(runs) >= choice.FAN_IN else []
         reason = f"{len(runs)} live runs of {source.name}"
     else:
-        chosen, reason = choice.choose_by_age(sizes, spans, limit), f"{len(runs)} live runs of {source.name}, by age"
+        chosen = choice.choose_by_age(sizes, spans, limit, rewrite_at)
+        reason = f"{len(runs)} live runs of {source.name}, by age"
     if chosen:
         yield Merge(site, operator, source.name, tuple(chosen), here, reason=reason)
 
 
-def _purges(manifest: Manifest, operator: OperatorId, site: SiteId, merges: Iterable[Merge]) -> Iterator[Merge]:
+def _purges(view: View, operator: OperatorId, site: SiteId, merges: Iterable[Merge]) -> Iterator[Merge]:
     """Live runs that are not merged, to be looked at."""
+    manifest, least = view.manifest, view.rewrite_at["purge"]
     merged = {run for merge in merges for run in merge.runs}
     here = groups_at(manifest.operators[operator].routing, site)
     for run, part in manifest.live(operator, site):
         groups = part.groups & here
         if groups and run.id not in merged:
             reason = f"punctuations may let rows of {run.input} go"
-            yield Merge(site, operator, run.input, (run.id,), groups, reason=reason, only_purges=True)
+            yield Merge(site, operator, run.input, (run.id,), groups, reason=reason, purge_at=least)
+
+
+def _large(
+    manifest: Manifest, operator: OperatorId, source: InputName, site: SiteId, live: Iterable[Pair]
+) -> Iterator[Merge]:
+    """Runs too large to be merged as a whole, as far as they hold some groups that lie in many of them."""
+    here = groups_at(manifest.operators[operator].routing, site)
+    least = choice.MERGED_LIMIT_BYTES // choice.FAN_IN
+    runs = [(run, part) for run, part in _by_id(live).values() if slice_bytes(run, part, here) >= least]
+    if len(runs) < choice.FAN_IN:
+        return
+    depth = np.sum([(part.groups & here).mask(manifest.groups) for _, part in runs], axis=0)
+    order = np.argsort(-depth, kind="stable")
+    deep = order[depth[order] >= choice.FAN_IN]
+    _, sizes = rows_and_bytes(manifest, (part for _, part in runs))
+    fitting = max(1, int(np.searchsorted(np.cumsum(sizes[deep]), choice.MERGED_LIMIT_BYTES, side="right")))
+    groups = GroupSet.of(deep[:fitting].tolist())
+    if groups:
+        chosen = tuple(run.id for run, part in runs if part.groups & groups)
+        reason = f"{len(groups)} groups of {source} lie in {choice.FAN_IN} large runs and more"
+        yield Merge(site, operator, source, chosen, groups, reason=reason)
 
 
 def _spans(source: Input, runs: Iterable[RunFile]) -> dict[RunId, tuple[int, int]] | None:

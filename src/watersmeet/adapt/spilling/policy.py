@@ -40,7 +40,7 @@ class SpillPolicy:
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """A spill for every site that holds too much."""
-        budget, manifest = self.options.budget_bytes, view.manifest
+        budget, manifest = self.options.limit_bytes, view.manifest
         if budget is None or (manifest.cleaning is not None and manifest.cleaning.at_end):
             return  # at the end nothing becomes live, and what is stored is a generation of this very version
         live = {name: _disposable(manifest, name) for name in manifest.operators}
@@ -57,13 +57,14 @@ class SpillPolicy:
 
     def _spill(self, site: SiteId, candidates: Sequence[Candidate], total: int, epoch: int) -> SpillGroups:
         options = self.options
-        budget = options.budget_bytes or 0
+        budget = options.limit_bytes or 0
         pressure = Pressure(budget, total, options.fraction, epoch, options.seed, options.inactive_epochs)
         chosen = self.choose(candidates, pressure) if self.choose else choose(options.strategy, candidates, pressure)
         groups = {name: GroupSet.of(some) for name, some in chosen.items() if len(some)}
         here = {candidate.operator: candidate.live_bytes for candidate in candidates}
         freed = sum(here[name][some.numbers].sum() for name, some in groups.items())
-        reason = f"live state of {total} bytes at site {site} exceeds memoryBudget {budget}"
+        part = "" if options.share == 1 else f", {options.share:.0%} of {options.budget_bytes}"
+        reason = f"live state of {total} bytes at site {site} exceeds memoryBudget {budget}{part}"
         return SpillGroups(site, groups, options.strategy, total, int(freed), reason)
 
 
@@ -88,7 +89,7 @@ def candidates_of(
 
 def budget_room(manifest: Manifest, options: MemoryOptions, live_by_site: Floats) -> Floats:
     """The bytes each site may take on without bringing about the next spill."""
-    if options.budget_bytes is None:
+    if options.limit_bytes is None:
         return np.full(manifest.sites, np.inf)
-    room: Floats = options.budget_bytes * (1 - options.fraction) - live_by_site
+    room: Floats = options.limit_bytes * (1 - options.fraction) - live_by_site
     return room

@@ -10,6 +10,9 @@ runs are merged, and whenever they are read. What comes out when is told by the 
 | first | once, when it first comes; that is what makes rows distinct |
 
 The values of a key of which something was spilled are known when its group is cleaned, and not before.
+
+With a history (`history`), there is a partial aggregate for each key *and time*, and those go that are not among the
+latest; a hidden count tells how many rows each stands for.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,15 +22,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.operators.aggregate.functions import FUNCTIONS, Parts, finished
+from watersmeet.model.query import History
+from watersmeet.operators.aggregate.functions import FUNCTIONS, finished
+from watersmeet.operators.aggregate.history import latest, numbered
 from watersmeet.operators.join.gather import Gathered, separate
 from watersmeet.operators.join.generations import Piece
+from watersmeet.operators.join.lives import as_numbers
 from watersmeet.operators.join.probe import Side
 from watersmeet.operators.join.task import BATCH_LIMIT_ROWS, JoinTask
 from watersmeet.operators.join.trace import Output
 from watersmeet.operators.ranges import Index, offsets
 from watersmeet.operators.results import Results
-from watersmeet.operators.spec import AggregateSpec
+from watersmeet.operators.spec import Aggregated, AggregateSpec
 from watersmeet.state.groups import group_of
 from watersmeet.state.manifest import LIVE
 from watersmeet.state.rows import SortedRows, merge_rows, sort_rows, take_rows
@@ -52,9 +58,9 @@ class AggregateTask:
 
     def reduce(self, rows: SortedRows) -> SortedRows:
         """What rows make of each key: one row with partial aggregates."""
-        one, groups = self._by_key(rows)
+        one, groups = self._by_key(rows, are_partial=False)
         parts: dict[str, pa.Array] = {}
-        for number, aggregate in enumerate(self.spec.aggregates):
+        for number, aggregate in enumerate(self._aggregates):
             values = one.rows.column(aggregate.argument) if aggregate.argument else pa.array(np.ones(len(one), np.int8))
             made = FUNCTIONS[aggregate.function].start(values, groups)
             parts |= dict(zip(_names(number, aggregate.function), made, strict=True))
@@ -62,13 +68,8 @@ class AggregateTask:
 
     def combine(self, partials: SortedRows) -> SortedRows:
         """The partial aggregates of each key as one row."""
-        one, groups = self._by_key(partials)
-        parts: dict[str, pa.Array] = {}
-        for number, aggregate in enumerate(self.spec.aggregates):
-            names = _names(number, aggregate.function)
-            made = FUNCTIONS[aggregate.function].merge([one.rows.column(name) for name in names], groups)
-            parts |= dict(zip(names, made, strict=True))
-        return self._stored(one, groups, parts)
+        one, groups = self._by_key(partials, are_partial=True)
+        return self._stored(one, groups, self._merged(one.rows, groups))
 
     def produce(self, sides: Sequence[Side]) -> Iterator[Results]:
         """The new values of the keys that changed, or the keys that are new."""
@@ -116,32 +117,57 @@ class AggregateTask:
         del number, rows
         yield from ()
 
-    def _by_key(self, rows: SortedRows) -> tuple[SortedRows, Index]:
-        """The rows key by key, and the number of each row's key."""
+    @property
+    def _aggregates(self) -> tuple[Aggregated, ...]:
+        """All that is kept of rows; with a history, how many they are is the last of it."""
+        return self.spec.aggregates if self.spec.history is None else (*self.spec.aggregates, _HOW_MANY)
+
+    def _by_key(self, rows: SortedRows, *, are_partial: bool) -> tuple[SortedRows, Index]:
+        """The rows key by key, or by key and time; and the number each row's key has."""
         one, counts = _counted(rows)
         (gathered,), hash_of = separate([Gathered(one.rows, counts)], [self.keys])
-        hashes = np.unique(one.hashes)[hash_of]
-        return SortedRows(np.repeat(hashes, gathered.totals), gathered.rows), gathered.owners
+        hashes = np.repeat(np.unique(one.hashes)[hash_of], gathered.totals)
+        if self.spec.history is None:
+            return SortedRows(hashes, gathered.rows), gathered.owners
+        index = self._latest(gathered, self.spec.history, are_partial=are_partial)
+        some = SortedRows(hashes[index], take_rows(gathered.rows, index))
+        return some, numbered(gathered.owners[index], as_numbers(some.rows.column(self.spec.order)))
+
+    def _latest(self, gathered: Gathered, history: History, *, are_partial: bool) -> Index:
+        """Which rows count, key by key and then by time."""
+        counts = np.ones(gathered.rows.num_rows, np.int64)
+        if are_partial:
+            (name,) = _names(len(self.spec.aggregates), _HOW_MANY.function)
+            counts = gathered.rows.column(name).to_numpy(zero_copy_only=False)
+        times = as_numbers(gathered.rows.column(self.spec.order))
+        return latest(history, gathered.owners, times, counts)
+
+    def _merged(self, rows: pa.RecordBatch, groups: Index) -> dict[str, pa.Array]:
+        parts: dict[str, pa.Array] = {}
+        for number, aggregate in enumerate(self._aggregates):
+            names = _names(number, aggregate.function)
+            made = FUNCTIONS[aggregate.function].merge([rows.column(name) for name in names], groups)
+            parts |= dict(zip(names, made, strict=True))
+        return parts
 
     def _stored(self, rows: SortedRows, groups: Index, parts: dict[str, pa.Array]) -> SortedRows:
         firsts = np.flatnonzero(np.diff(groups, prepend=-1))
-        kept = take_rows(rows.rows.select(list(self.kept)), firsts)
+        return sort_rows(rows.hashes[firsts], self._with_kept(rows.rows, firsts, parts))
+
+    def _with_kept(self, rows: pa.RecordBatch, firsts: Index, parts: dict[str, pa.Array]) -> pa.RecordBatch:
+        """Parts of groups beside the columns that stay as they are, which are those of a group's first row."""
+        kept = take_rows(rows.select(list(self.kept)), firsts)
         columns = {name: kept.column(name) for name in self.kept} | parts
-        batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        return sort_rows(rows.hashes[firsts], batch)
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
     def _values(self, own: Index, gathered: Gathered) -> Iterator[Results]:
-        groups = gathered.owners
-        if len(groups):
-            parts: dict[str, pa.Array] = {}
-            for number, aggregate in enumerate(self.spec.aggregates):
-                names = _names(number, aggregate.function)
-                made: Parts = FUNCTIONS[aggregate.function].merge([gathered.rows.column(n) for n in names], groups)
-                parts |= dict(zip(names, made, strict=True))
-            kept = take_rows(gathered.rows.select(list(self.kept)), offsets(gathered.totals))
-            columns = {name: kept.column(name) for name in self.kept} | parts
-            made_rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-            yield from self._rows(own, self._finished(made_rows))
+        if len(gathered.owners):
+            rows, groups = gathered.rows, gathered.owners
+            if self.spec.history is not None:
+                index = self._latest(gathered, self.spec.history, are_partial=True)
+                rows, groups = take_rows(rows, index), groups[index]
+            firsts = np.flatnonzero(np.diff(groups, prepend=-1))
+            yield from self._rows(own, self._finished(self._with_kept(rows, firsts, self._merged(rows, groups))))
 
     def _finished(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = {name: rows.column(name) for name in self.kept}
@@ -176,6 +202,7 @@ class AggregateTask:
 
 
 _LATER = "#later"
+_HOW_MANY = Aggregated("#rows", "count", None, pa.int64())
 
 
 def _with(rows: pa.RecordBatch, flags: Mask) -> pa.RecordBatch:

@@ -81,9 +81,10 @@ class Run:
         HISTORIES[str(self.query.runId)] = self.history
         while len(HISTORIES) > HISTORIES_MOST:
             HISTORIES.popitem(last=False)
-        self._upkeep = Upkeep(self.loop, self._input_rests, self._ended, self.start.ends_input)
+        rests_after = self.loop.stepper.coordinator.rests_after
+        self._upkeep = Upkeep(self.loop, self._input_rests, self._ended, self.start.ends_input, rests_after)
         threading.Thread(target=self._watch, name=f"watersmeet-{self.query.id}", daemon=True).start()
-        if self.start.cleans_when_idle and not self.start.ends_by_itself:
+        if not self.start.ends_by_itself:
             idle = threading.Thread(target=self._upkeep.when_idle, args=(self._failed,), daemon=True)
             idle.start()
 
@@ -218,5 +219,6 @@ def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str
         start.retained_versions,
         files,
         rejected_path=start.rejected_path,
+        cleans_when_idle=start.cleans_when_idle,
     )
     return start_driver(checkpoint, runner, options)
