@@ -3,9 +3,12 @@
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
+from tests.support.spark_runs import PATIENCE_S, Collected
 
 import watersmeet as wm
 from watersmeet.testing import replay
+
+pytestmark = pytest.mark.spark
 
 ITEMS = [pa.table({"id": [1, 2, 3, 4]}), pa.table({"id": [5]}), pa.table({"id": pa.array([], pa.int64())})]
 BIDS = [pa.table({"item": [1, 1, 2], "v": [10, 11, 20]}), pa.table({"item": [1, 2, 3], "v": [12, 21, 30]})]
@@ -57,3 +60,46 @@ def test_rows_that_match_are_rejected(spark, transform, told):
     missing = len(told) - 9
     assert sum(rows for _, _, rows in rejected(query)) == -missing
     assert {reason for _, reason, _ in rejected(query)} == {"punctuated"}
+
+
+def test_rows_without_a_match_come_in_the_epoch_after_and_are_let_go(spark):
+    sink = Collected()
+    promises = [pa.table({"item": [2, 4]}), NONE, NONE]
+    rows = joined(spark, promises, how="left").select("I.id AS id", "B.v AS v")
+    query = rows.writeStream.foreachBatch(sink).options(sites=2).trigger(availableNow=True).start()
+    assert query.awaitTermination(PATIENCE_S)
+    alone = {
+        epoch: [row["id"] for row in table.to_pylist() if row["v"] is None] for epoch, table in sink.epochs.items()
+    }
+    assert [sorted(ids) for _, ids in sorted(alone.items()) if ids] == [[4]]
+    assert alone[1] == [4]
+    assert query.state().where("operator LIKE 'promises%'").count() == 1
+
+
+def test_a_group_is_final_once_all_streams_have_promised_its_key(spark):
+    flow = wm.Flow(spark)
+    items, bids = flow.stream("I", replay(spark, ITEMS), unique="id"), flow.stream("B", replay(spark, BIDS))
+    flow.punctuations("B", replay(spark, [pa.table({"item": [1]}), pa.table({"item": [2]}), NONE]))
+    groups = items.join(bids, on="I.id = B.item").groupBy("I.id").agg("sum(B.v) AS v", "count(*) AS n")
+    run(groups, "final_groups")
+    assert sorted((row.id, row.v, row.n) for row in spark.table("final_groups").collect()) == [(1, 21, 2), (2, 41, 2)]
+
+
+def test_promises_about_what_the_stream_does_not_have_are_refused(spark):
+    flow, frame = wm.Flow(spark), replay(spark, BIDS)
+    flow.stream("B", frame)
+    with pytest.raises(wm.errors.UnknownNameError, match="there is no stream X"):
+        flow.punctuations("X", frame)
+    with pytest.raises(wm.errors.UnknownNameError, match=r"no column itm, which a promise names.*item"):
+        flow.punctuations("B", frame.select(F.col("item").alias("itm")))
+    with pytest.raises(wm.errors.TypeMismatchError, match=r"have item as string, the stream has it as bigint.*cast"):
+        flow.punctuations("B", frame.select(F.col("item").cast("string")))
+    with pytest.raises(wm.errors.TypeMismatchError, match="have item as struct"):
+        flow.punctuations("B", frame.select(F.struct("item", "v", "v").alias("item")))
+    with pytest.raises(wm.errors.NotStreamingError, match="punctuations of stream B is not a stream"):
+        flow.punctuations("B", spark.range(1))
+    with pytest.raises(wm.errors.UnknownNameError, match="no column idd, which a promise names"):
+        flow.stream("C", frame, unique="idd")
+    flow.punctuations("B", frame)
+    with pytest.raises(wm.errors.DuplicateNameError, match="has punctuations already"):
+        flow.punctuations("B", frame)

@@ -31,6 +31,24 @@ class Punctuated:
         columns = [pa.array([row.get(each.name) for row in rows], _plain(each.type)).cast(each.type) for each in fields]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
+    def written(self, epoch: int, schema: pa.Schema) -> pa.Table:
+        """Those of an epoch as a user writes them: values, or ranges where some are."""
+        rows, columns = self.epochs[epoch], {}
+        for name in self.columns:
+            bounds = [pattern.get(name) for pattern in rows]
+            kind, plain = schema.field(name).type, _plain(schema.field(name).type)
+            if any(len(pattern.get(name, ())) == 2 for some in self.epochs for pattern in some):
+                ranges = [None if each is None else _range(each) for each in bounds]
+                lows, highs = (pa.array([None if each is None else each[n] for each in ranges], plain) for n in (0, 1))
+                fields = [pa.field("low", kind), pa.field("high", kind)]
+                is_any = pa.array([each is None for each in ranges], pa.bool_())
+                columns[name] = pa.StructArray.from_arrays(
+                    [lows.cast(kind), highs.cast(kind)], fields=fields, mask=is_any
+                )
+            else:
+                columns[name] = pa.array([None if each is None else each[0] for each in bounds], plain).cast(kind)
+        return pa.table(columns)
+
     def broken_by(self, row: Mapping[str, object], epoch: int) -> bool:
         """Whether a row of an epoch breaks a promise that held before."""
         return any(matches(pattern, row) for epochs in self.epochs[:epoch] for pattern in epochs)
@@ -65,6 +83,14 @@ def _is_in(value: object, bounds: Sequence[Value | None]) -> bool:
         return value == bounds[0]
     low, high = bounds
     return (low is None or value >= low) and (high is None or value < high)  # type: ignore[operator]
+
+
+def _range(bounds: Sequence[Value | None]) -> Sequence[Value | None]:
+    """A value as a range: of texts, the next one has a zero more."""
+    if len(bounds) == 2:
+        return bounds
+    value = bounds[0]
+    return (value, f"{value}\0" if isinstance(value, str) else value + 1)  # type: ignore[operator]
 
 
 def _normal(pattern: Pattern, columns: Sequence[str]) -> dict[str, object]:

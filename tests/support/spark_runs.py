@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import watersmeet as wm
-from tests.support.draws import Case
+from tests.support.draws import Case, TimedCase
 from tests.support.oracle import multiset
 from watersmeet.model.query import FilterNode, JoinNode, Node, StreamNode
 
@@ -37,7 +37,11 @@ def flat(rows: pa.Table) -> pa.Table:
 def relation(flow: wm.Flow, frames: Mapping[str, DataFrame], node: Node) -> wm.Relation:
     """A drawn query, in the words of the API."""
     if isinstance(node, StreamNode):
-        return flow.stream(node.name, frames[node.name], **times_of(node))
+        said = {"unique": node.unique} if node.unique else {}
+        stream = flow.stream(node.name, frames[node.name], **times_of(node), **said)
+        if node.punctuated is not None:
+            flow.punctuations(node.name, frames[f"{node.name}#promises"])
+        return stream
     if isinstance(node, FilterNode):
         return relation(flow, frames, node.input).where(node.condition)
     assert isinstance(node, JoinNode)
@@ -52,6 +56,10 @@ def times_of(node: StreamNode) -> dict[str, object]:
 
 def run_case(spark: SparkSession, case: Case, **options: object) -> Counter[str]:
     frames = {name: wm.testing.replay(spark, tables) for name, tables in case.streams.items()}
+    for name, each in (case.promises if isinstance(case, TimedCase) else {}).items():
+        schema = case.nodes[name].schema
+        tables = [each.written(epoch, schema) for epoch in range(len(case.epochs))]
+        frames[f"{name}#promises"] = wm.testing.replay(spark, tables)
     rows = relation(wm.Flow(spark), frames, case.query.node)
     named = [f"{text} AS {text.replace('.', '_')}" for text in case.query.needed or ()]
     return run(rows.select(*named) if named else rows, **options)
