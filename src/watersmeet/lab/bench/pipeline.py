@@ -74,8 +74,17 @@ class EventTime:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """Results are counted by windows of the first stream's event time, and by a number of parts of its key."""
+
+    seconds: int
+    key: str
+    parts: int
+
+
+@dataclass(frozen=True)
 class Pipeline:
-    """Operators on top of each other; streams have names of one letter.
+    """Operators on top of each other; streams have names of one letter. Results may be counted in the end.
 
     Ours give a column for every stream, and Spark's own joins flat ones, in which as with ``join(other, "k")`` the key
     is kept once. Where ``is_flat``, as for a sink that stores them, both give the same.
@@ -84,6 +93,7 @@ class Pipeline:
     steps: tuple[Step, ...]
     is_flat: bool = False
     time: EventTime | None = None
+    counted: Counted | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -100,7 +110,11 @@ class Pipeline:
         """The join of tables named as the streams, with all their columns."""
         columns = ", ".join(f"{stream}.*" for stream in self.streams)
         joins = (f"{'LEFT ' if link.how == 'left' else ''}JOIN {link.stream} ON {link.on}" for link in self.links)
-        return f"SELECT {columns} FROM {' '.join((self.streams[0], *joins))}"  # noqa: S608
+        source = " ".join((self.streams[0], *joins))
+        if self.counted is None or self.time is None:
+            return f"SELECT {columns} FROM {source}"  # noqa: S608
+        window = f"time_bucket(INTERVAL {self.counted.seconds} SECONDS, {self.streams[0]}.{self.time.column})"
+        return f"SELECT count(*) FROM {source} GROUP BY {window}, {self.counted.key} % {self.counted.parts}"  # noqa: S608
 
     def relation(self, frames: Mapping[str, DataFrame]) -> Relation:
         """Our operators: one for each step."""
@@ -111,6 +125,10 @@ class Pipeline:
         joined = flow.join(*(streams[name] for name in first.streams), on=first.on, how=first.how)
         for step in rest:
             joined = joined.join(*(streams[name] for name in step.streams), on=step.on, how=step.how)
+        if self.counted is not None and self.time is not None:
+            window = f"window({self.streams[0]}.{self.time.column}, '{self.counted.seconds} seconds') AS w"
+            part = f"{self.counted.key} % {self.counted.parts} AS part"
+            return joined.groupBy(window, part).agg("count(*) AS n")
         return joined.select(*self._flat_columns(frames)) if self.is_flat else joined
 
     def chain(self, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -121,8 +139,12 @@ class Pipeline:
             other = self._prefixed(link.stream, frames)
             on = F.expr(_COLUMN.sub(r"\1_\2", link.on))
             joined = joined.join(other, on, link.how).drop(_flat(link.equality[1]))
-            if self.time and link is not links[-1]:
+            if self.time and (link is not links[-1] or self.counted):
                 joined = _without_watermark(joined, f"{link.stream}_{self.time.column}")
+        if self.counted is not None and self.time is not None:
+            window = F.window(f"{self.streams[0]}_{self.time.column}", f"{self.counted.seconds} seconds")
+            part = F.col(_flat(self.counted.key)) % self.counted.parts
+            return joined.groupBy(window.alias("w"), part.alias("part")).agg(F.count(F.lit(1)).alias("n"))
         return joined
 
     def _prefixed(self, stream: str, frames: Mapping[str, DataFrame]) -> DataFrame:

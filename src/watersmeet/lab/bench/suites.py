@@ -33,6 +33,7 @@ _ALL = (
     windows.INNER,
     windows.LEFT,
     windows.CHAIN,
+    windows.COUNTED,
 )
 SUITES: dict[str, Suite] = {suite.name: suite for suite in _ALL}
 SPILL = "spill"

@@ -10,7 +10,8 @@
    of rows without a match included, in epochs with input.
 
 The inner join and the left outer one are of two streams. The chain is of three: one operator of ours, two joins of
-Spark's. Rows without a match must not come out in a later epoch than Spark's.
+Spark's. Rows without a match must not come out in a later epoch than Spark's. In the last suite the results of the
+inner join are counted by windows of time; the groups come out once they are final.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ import pyarrow as pa
 
 from watersmeet.lab.bench.data import Tables, keyed
 from watersmeet.lab.bench.outcome import Outcome
-from watersmeet.lab.bench.pipeline import EventTime, Pipeline, Step
+from watersmeet.lab.bench.pipeline import Counted, EventTime, Pipeline, Step
 from watersmeet.lab.bench.report import Comparison, Count
 from watersmeet.lab.bench.suite import Judgement, Outcomes, Size, Suite, gain, same_results
 
@@ -95,6 +96,11 @@ def judge_chain(_: Size, outcomes: Outcomes) -> Judgement:
     return gains(outcomes, in_heap=5, rocks_db=10), [same_results(outcomes)]
 
 
+def judge_counted(_: Size, outcomes: Outcomes) -> Judgement:
+    """Groups after the same join."""
+    return gains(outcomes, in_heap=2, rocks_db=2), [same_results(outcomes)]
+
+
 def later_than_spark(outcomes: Outcomes) -> Count:
     """In how many epochs ours has given fewer results, with all before, than each of Spark's joins."""
     ours = _by_epoch(outcomes["watersmeet"])
@@ -148,4 +154,12 @@ CHAIN = replace(
     full=Size(epochs=10, rows=100_000, heap="8g"),
     tables=lambda size: tables(size, "ABC"),
     judge=judge_chain,
+)
+COUNTED = replace(
+    INNER,
+    name=f"{FAMILY}-groups",
+    title=lambda size: _title("two streams, counted by windows of time,", size),
+    pipeline=replace(INNER.pipeline, counted=Counted(SPAN_S, "A.k", 100)),
+    contenders=("watersmeet", "spark", "spark-rocksdb"),  # a batch join also has the groups that are not final
+    judge=judge_counted,
 )
