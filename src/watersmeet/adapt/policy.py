@@ -9,7 +9,7 @@ There are moments at which the coordinator asks:
 |---|---|---|
 | start | a run begins | other sites |
 | tasks | a step is about to be planned | merges, for its tasks to do |
-| step | a step's rows are counted, its version is about to be committed | spills, generations that become one |
+| step | a step's rows are counted, its version is about to be committed | moves, spills, generations that become one |
 | between | an epoch was committed, and the next is not there yet | cleanup that cannot wait |
 | idle | input pauses | cleanup |
 | asked | the user asks for all missing results | cleanup |
@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.statistics import Statistics
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.state.changes import Change
@@ -59,6 +60,7 @@ class View:
     """What is known when a decision is made.
 
     ``operators`` narrows cleanup down to some of the plan's, ``closed_by`` to generations closed up to a version.
+    ``load`` is what the step at hand asked of the sites, if it is an epoch.
     """
 
     moment: Moment
@@ -66,6 +68,7 @@ class View:
     statistics: Mapping[OperatorId, Statistics] = field(default_factory=dict)
     operators: tuple[OperatorId, ...] = ()
     closed_by: int | None = None
+    load: EpochLoad | None = None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """The coordinator: observations in, changes out. All that adapts a query while it runs is decided here.
 
 Policies suggest, inner ones first (CAPE's intervals, from the operator to the distribution): merges, what has ended,
-spills, cleanup, sites. The coordinator asks those that a moment concerns, in that order, and takes what they suggest,
-best first, unless it touches a group that
+spills, cleanup, sites. Moves come before spills, as what has moved to a site with room need not be spilled: policies
+see the groups where those before them have put them. The coordinator asks those that a moment concerns, in that order,
+and takes what they suggest, best first, unless it touches a group that
 
 - is being cleaned by the step at hand, or
 - was touched by a suggestion taken before.
@@ -11,7 +12,7 @@ So a group changes in one way at a time, and no two policies undo each other's w
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watersmeet.adapt.cleaning.policy import CleanPolicy, RevivePolicy
 from watersmeet.adapt.expiring.policy import ExpirePolicy
@@ -20,7 +21,7 @@ from watersmeet.adapt.moving.distribution import ResizePolicy
 from watersmeet.adapt.policy import MemoryOptions, Merge, Policy, Suggestion, View
 from watersmeet.adapt.spilling.policy import Choose, SpillPolicy
 from watersmeet.model.ids import OperatorId
-from watersmeet.state.changes import Change, FinishCleaning
+from watersmeet.state.changes import Change, FinishCleaning, MoveGroups, apply_all
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest
 
@@ -33,13 +34,21 @@ class Coordinator:
     cleaning: CleanPolicy
 
     @classmethod
-    def of(cls, options: MemoryOptions, sites: int, round_bytes: int, choose: Choose | None = None) -> "Coordinator":
-        """The policies there are, from the inner to the outer."""
+    def of(
+        cls,
+        options: MemoryOptions,
+        sites: int,
+        round_bytes: int,
+        choose: Choose | None = None,
+        movers: Sequence[Policy] = (),
+        weights: tuple[float, ...] = (),
+    ) -> "Coordinator":
+        """The policies there are, from the inner to the outer; ``movers`` are those that move groups."""
         cleaning = CleanPolicy(options)
         merging = MergePolicy(round_bytes, merges_closed=options.is_limited)
         spilling = SpillPolicy(options, choose)
-        policies: list[Policy] = [merging, ExpirePolicy(), spilling, cleaning]
-        return cls([*policies, RevivePolicy(options), ResizePolicy(sites)], cleaning)
+        policies: list[Policy] = [merging, ExpirePolicy(), *movers, spilling, cleaning]
+        return cls([*policies, RevivePolicy(options), ResizePolicy(sites, weights)], cleaning)
 
     def decide(self, view: View) -> list[Change]:
         """The changes to make at a moment."""
@@ -57,10 +66,13 @@ class Coordinator:
         busy = _being_cleaned(view.manifest)
         for policy in self.policies:
             if view.moment in policy.moments:
+                moves: list[MoveGroups] = []
                 for suggestion in policy.suggest(view):
                     if _is_free(suggestion, busy):
                         _occupy(suggestion, busy)
+                        moves += [suggestion.what] if isinstance(suggestion.what, MoveGroups) else []
                         yield suggestion.what
+                view = replace(view, manifest=apply_all(view.manifest, moves))
 
 
 def _being_cleaned(manifest: Manifest) -> dict[OperatorId, GroupSet]:

@@ -13,7 +13,16 @@ import msgspec
 
 from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.model.ids import OperatorId, SiteId, Version
-from watersmeet.state.changes import BeginCleaning, Change, DropRows, FinishCleaning, ReplacePlan, Reroute, SpillGroups
+from watersmeet.state.changes import (
+    BeginCleaning,
+    Change,
+    DropRows,
+    FinishCleaning,
+    MoveGroups,
+    ReplacePlan,
+    Reroute,
+    SpillGroups,
+)
 from watersmeet.state.manifest import Cleaning
 from watersmeet.state.stored import from_json, to_json
 from watersmeet.state.versions import VersionStore
@@ -101,6 +110,25 @@ class RerouteEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="reroute")
     after: Sites
 
 
+class Site(msgspec.Struct, frozen=True):
+    """Where groups are."""
+
+    site: SiteId
+
+
+class MoveEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="move"):
+    """Groups of an operator were given to another site."""
+
+    epoch: int
+    reason: str
+    before: Site
+    after: Site
+    operator: OperatorId
+    groups: list[int]
+    bytes: int
+    policy: str
+
+
 class ReplanEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="replan"):
     """The query goes on with another plan."""
 
@@ -110,7 +138,7 @@ class ReplanEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="replan"):
     after: Operators
 
 
-Event = SpillEvent | CleanupEvent | ExpireEvent | RerouteEvent | ReplanEvent
+Event = SpillEvent | CleanupEvent | ExpireEvent | RerouteEvent | MoveEvent | ReplanEvent
 
 
 def events_of(epoch: int, changes: Iterable[Change], cleaning: Cleaning | None) -> list[Event]:
@@ -133,12 +161,19 @@ def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | Non
     if isinstance(change, DropRows):
         rows, runs = Rows(change.rows), len(change.runs)
         return ExpireEvent(epoch, change.reason, rows, Rows(0), change.operator, change.bytes, runs)
-    if isinstance(change, Reroute):
-        return RerouteEvent(epoch, change.reason, Sites(change.sites_before), Sites(change.sites))
+    if isinstance(change, Reroute | MoveGroups):
+        return _routed(epoch, change)
     if isinstance(change, ReplacePlan):
         now = Operators(tuple(operator.id for operator in change.plan.operators))
         return ReplanEvent(epoch, change.reason, Operators(change.operators_before), now)
     return None
+
+
+def _routed(epoch: int, change: Reroute | MoveGroups) -> Event:
+    if isinstance(change, Reroute):
+        return RerouteEvent(epoch, change.reason, Sites(change.sites_before), Sites(change.sites))
+    before, after, groups = Site(change.before), Site(change.after), list(change.groups)
+    return MoveEvent(epoch, change.reason, before, after, change.operator, groups, change.bytes, change.policy)
 
 
 class _File(msgspec.Struct):
