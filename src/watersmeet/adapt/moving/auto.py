@@ -9,11 +9,13 @@ Moves are weighed, not triggered by fixed thresholds:
   usual deviation of an epoch from its mean, which is measured, and a noticeable part of the epoch; and if what it gains
   in as many epochs as were watched is more than the move costs. (What has held so far holds about as long again:
   Lindy's law.) What a byte costs to move is learnt: by how much longer the epochs after moves took than they should.
+  Of many sites one is slowest by chance, and to level chance gains nothing. So every other epoch is set aside: a
+  distribution is found by the one half, and its gain is what it would have gained in the other (cross-validation).
 
 Whether it came true is watched, too. Time per tuple after a move is compared with that before. If less than half of
 the expected gain came, the load does not stay as it is for long enough, or does not follow the groups: *thrashing*.
 Then twice as many epochs are watched before the next decision, and half as many after moves that paid. Costs paid and
-gains seen are summed up, and if moves have cost more than they gained, so many times more gain is asked of the next.
+gains seen are summed up, and if moves have cost more than they gained, more gain is asked of the next.
 
 Where one process does the work of all sites, moves cannot pay, and nothing is done at all.
 """
@@ -49,6 +51,33 @@ FIRST_COST_MS, FIRST_COST_MS_PER_BYTE = 20.0, 1e-6
 """What a move is expected to cost at first: a new routing table, and state that is opened at a gigabyte a second."""
 
 
+PRICE_MOST = 8.0
+"""After moves that did not pay, so many times the cost is asked for at most."""
+
+
+@dataclass(frozen=True)
+class Half:
+    """What every other epoch told: tuples an epoch by piece; busy times and tuples by level and site. All age."""
+
+    tuples: Floats
+    busy_ms: Floats
+    done: Floats
+
+    def suits(self, tuples: Floats, done: Floats) -> bool:
+        """Whether another epoch is of the same sites and groups."""
+        return len(self.tuples) == len(tuples) and self.done.shape == done.shape
+
+    def after(self, tuples: Floats, busy_ms: Floats, done: Floats) -> "Half":
+        """An epoch later."""
+        mean = AGEING * self.tuples + (1 - AGEING) * tuples
+        return Half(mean, AGEING * self.busy_ms + busy_ms, AGEING * self.done + done)
+
+    def work(self, pieces: Pieces, mine: Ints, level: int, site: Ints) -> Work:
+        """The work of a level's pieces if they are at some sites."""
+        rate = rates(self.busy_ms[level], self.done[level])
+        return Work(self.tuples[mine], site[mine], pieces.live_bytes[mine], rate)
+
+
 @dataclass
 class Trial:
     """Moves that were made: milliseconds a tuple took before them, and should take now; their bytes."""
@@ -79,9 +108,7 @@ class AutoPolicy:
     told: str = ""
     _epochs: int = 0
     _watched: int = 0
-    _tuples: Floats = field(default_factory=lambda: np.zeros(0))
-    _busy_ms: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    _done: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    _halves: list[Half] = field(default_factory=list)
     _pace: float = 0.0
     _deviations: list[float] = field(default_factory=list)
 
@@ -127,11 +154,10 @@ class AutoPolicy:
     def _watch(self, view: View, pieces: Pieces, load: EpochLoad) -> None:
         """Learn from an epoch: tuples of groups, rates of sites, and how long a tuple took at the slowest."""
         tuples, done = pieces.by_piece(load.tuples), _by_level_and_site(view, pieces, load)
-        if len(self._tuples) != len(tuples) or self._done.shape != done.shape:
-            self._tuples, self._busy_ms, self._done = tuples, np.zeros(done.shape), np.zeros(done.shape)
+        if not self._halves or not self._halves[0].suits(tuples, done):
+            self._halves = [Half(tuples, load.busy_ms, done), Half(tuples, load.busy_ms, done)]
             self._watched, self._pace, self._deviations, self.trial = 0, 0.0, [], None
-        self._tuples = AGEING * self._tuples + (1 - AGEING) * tuples
-        self._busy_ms, self._done = AGEING * self._busy_ms + load.busy_ms, AGEING * self._done + done
+        self._halves = [self._halves[1], self._halves[0].after(tuples, load.busy_ms, done)]
         self._watched += 1
         if tuples.sum() > 0:
             self._judge(slowest(load) / float(tuples.sum()), float(tuples.sum()))
@@ -167,16 +193,14 @@ class AutoPolicy:
         return False
 
     def _levelled(self, view: View, pieces: Pieces, load: EpochLoad) -> Iterator[Suggestion]:
-        machines = Machines.of(load.executors, load.workers)
+        machines, (one, other) = Machines.of(load.executors, load.workers), self._halves
         room = room_bytes(self.options, pieces.by_site(pieces.live_bytes))
         site, before_ms, after_ms = pieces.site.copy(), 0.0, 0.0
         for level, mine in enumerate(_levels(view, pieces)):
-            rate = rates(self._busy_ms[level], self._done[level])
-            work = Work(self._tuples[mine], pieces.site[mine], pieces.live_bytes[mine], rate)
+            work = one.work(pieces, mine, level, pieces.site)
             site[mine] = level_out(work, machines, room)
-            after = Work(work.tuples, site[mine], work.live_bytes, rate)
-            before_ms += float(machines.times(work.by_site).max())
-            after_ms += float(machines.times(after.by_site).max())
+            before_ms += float(machines.times(other.work(pieces, mine, level, pieces.site).by_site).max())
+            after_ms += float(machines.times(other.work(pieces, mine, level, site).by_site).max())
             room = np.maximum(room - np.bincount(site[mine], work.live_bytes * (site[mine] != work.site), len(room)), 0)
         chosen = np.flatnonzero(site != pieces.site)
         moved = float(pieces.live_bytes[chosen].sum())
@@ -185,14 +209,14 @@ class AutoPolicy:
                 f"the slowest sites take {before_ms:.0f} ms of an epoch, levelled {after_ms:.0f} ms; "
                 f"watched for {self._watched} epochs{self.told}"
             )
-            total = max(float(self._tuples.sum()), 1e-9)
+            total = max(float(other.tuples.sum()), 1e-9)
             self.trial = Trial(before_ms / total, after_ms / total, moved)
             self._watched = 0
             yield from pieces.moves(chosen, site[chosen], self.name, reason)
 
     def _pays(self, before_ms: float, after_ms: float, moved: float, load: EpochLoad) -> bool:
         gain_ms, usual = before_ms - after_ms, float(np.mean([FIRST_DEVIATION, *self._deviations]))
-        price = max(1.0, self.paid_ms / self.gained_ms) if self.gained_ms > 0 else 1.0
+        price = min(max(1.0, self.paid_ms / max(self.gained_ms, 1e-9)), PRICE_MOST) if self.paid_ms else 1.0
         cost_ms = price * (FIRST_COST_MS + self.cost_ms_per_byte * moved)
         is_seen = gain_ms > max(SURE * usual * before_ms, NOTICEABLE * load.duration_ms)
         return is_seen and gain_ms * self._watched > cost_ms

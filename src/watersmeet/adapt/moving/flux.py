@@ -33,13 +33,14 @@ class FluxPolicy:
     th_imb: float = TH_IMB
     th_util: float = TH_UTIL
     name: str = "flux"
+    memory_bytes: Floats | None = None
     moments: frozenset[Moment] = frozenset({"step"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """The moves of a round, when its collection phase is over."""
         if view.load is None or view.manifest.sites == 1:
             return
-        pieces = Pieces.of(view)
+        pieces, self.memory_bytes = Pieces.of(view), view.load.memory_bytes
         if self.rounds.collect(pieces, view.load):
             found = list(self.decided(pieces))
             self.rounds.finish(pieces, has_moved=bool(found))
@@ -53,7 +54,7 @@ class FluxPolicy:
 def balanced(policy: FluxPolicy, pieces: Pieces, used: Floats, tuples: Floats) -> Iterator[Suggestion]:
     """The moves that level utilisation."""
     done = pieces.by_site(tuples)
-    room = room_bytes(policy.options, pieces.by_site(pieces.live_bytes))
+    room = room_bytes(policy.options, pieces.by_site(pieces.live_bytes), policy.memory_bytes)
     for donor, receiver in pairs(used):
         if fails(policy, used, donor, receiver) or done[donor] <= 0:
             return

@@ -4,9 +4,9 @@ An epoch is as slow as the slowest executor of each of its levels, for a level b
 What a site has to do is ``sum(tuples of its groups) * ms per tuple``. The second is the site's own: one on a slow
 machine has a higher rate. An executor with n processes works on n sites at a time: it takes ``max(longest, sum / n)``.
 
-Groups go from the heaviest site of the slowest executor to the lightest site of the quickest, as many as level the
-two, the largest that fit first, until nothing is gained any more. (Sorted by size, first fit: the usual greedy method
-for scheduling on several machines.) A group is never split.
+Groups go from the heaviest site of the slowest executor to the lightest site of the quickest, as many as bring one of
+the two to the mean, the largest that fit first, until nothing is gained any more. (Sorted by size, first fit: the usual
+greedy method for scheduling on several machines.) A group is never split.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ import numpy as np
 from watersmeet.adapt.moving.pieces import Ints
 from watersmeet.adapt.statistics import Floats
 
-ROUNDS_MAX = 64
+ROUNDS_A_SITE = 8
 PRIOR = 0.05
 """A site's rate is trusted as if it had done this part of a mean site's work at the mean rate before."""
 
@@ -94,7 +94,7 @@ def level_out(work: Work, machines: Machines, room: Floats) -> Ints:
     [1, 0, 0, 1]
     """
     site, loads, room = work.site.copy(), work.by_site, room.copy()
-    for _ in range(ROUNDS_MAX):
+    for _ in range(ROUNDS_A_SITE * len(loads)):
         donor, receiver = machines.heaviest(loads), machines.lightest(loads)
         if machines.executor[donor] == machines.executor[receiver]:
             receiver = int(loads.argmin())
@@ -122,14 +122,16 @@ def _between(
     """Pieces of the donor that level it and the receiver: the largest first, or the smallest if all are too large."""
     loads, times = now
     is_alone = machines.executor[donor] == machines.executor[receiver]
-    gap = loads[donor] - loads[receiver] if is_alone else times.max() - times[machines.executor[receiver]]
+    high, low = (loads[donor], loads[receiver]) if is_alone else (times.max(), times[machines.executor[receiver]])
+    mean = loads.sum() / (len(loads) if is_alone else machines.processes.sum())
+    amount = min(high - mean, mean - low) if low < mean else (high - low) / 2
     here = np.flatnonzero((site == donor) & (work.tuples > 0) & (work.live_bytes <= room))
     mean_ms = (work.ms_per_tuple[donor] + work.ms_per_tuple[receiver]) / 2
     cost = work.tuples[here] * mean_ms
-    fitting = here[cost <= gap / 2]
+    fitting = here[cost <= amount]
     if not len(fitting):
         return here[cost.argmin() : cost.argmin() + 1] if len(here) else here
     order = fitting[np.argsort(-work.tuples[fitting], kind="stable")]
-    taken = np.cumsum(work.tuples[order]) * mean_ms <= gap / 2
+    taken = np.cumsum(work.tuples[order]) * mean_ms <= amount
     chosen: Ints = order[taken & (np.cumsum(work.live_bytes[order]) <= room)]
     return chosen

@@ -81,11 +81,16 @@ def _output(view: View, operator: OperatorId) -> Floats:
     return counted.array.astype(np.float64) if counted else np.zeros(view.manifest.groups)
 
 
-def room_bytes(options: MemoryOptions, live_by_site: Floats) -> Floats:
-    """How much every site may be given before it had to spill; endless without a budget.
+def allowed_bytes(options: MemoryOptions, sites: int, memory_bytes: Floats | None = None) -> Floats:
+    """What every site may hold live: its own memory where that is told, else the budget; endless without one."""
+    if memory_bytes is not None:
+        return memory_bytes
+    return np.full(sites, np.inf if options.budget_bytes is None else float(options.budget_bytes))
+
+
+def room_bytes(options: MemoryOptions, live_by_site: Floats, memory_bytes: Floats | None = None) -> Floats:
+    """How much every site may be given before it had to spill.
 
     Whatever a policy balances, no site is given more: what came would be spilled in the same breath.
     """
-    if options.budget_bytes is None:
-        return np.full(len(live_by_site), np.inf)
-    return np.maximum(options.budget_bytes - live_by_site, 0.0)
+    return np.maximum(allowed_bytes(options, len(live_by_site), memory_bytes) - live_by_site, 0.0)
