@@ -39,6 +39,8 @@ class Cluster:
 
     def __post_init__(self) -> None:
         partitions = len(self.traffic.shares)
+        if not len(self.site):
+            self.site = np.arange(partitions) * self.hardware.machines // partitions
         self.waiting: Floats = np.zeros(partitions)
         self.aside: Floats = np.zeros(partitions)
         self.last_turn_ms: Floats = np.zeros(partitions)
