@@ -298,6 +298,22 @@ def test_auto_levels_all_that_was_on_one_site_at_once_when_it_has_watched_for_a_
     assert run(world, policy, 50) == [], "it is level"
 
 
+def test_auto_relieves_several_sites_that_have_equally_much_to_do():
+    world = World([10.0] * 80, [g % 2 for g in range(80)], [10.0] * 80, ms_per_tuple=[1.0] * 4)
+    assert len(run(world, AutoPolicy(), 5)) >= 2
+    assert world.busy.tolist() == [200.0] * 4
+
+
+def test_auto_relieves_an_executor_and_not_a_site_of_it():
+    """Two sites on each of two executors, which have one process: what goes to the same executor gains nothing."""
+    executors = ["one", "one", "other", "other"]
+    world = World([10.0] * 40, [0] * 40, [10.0] * 40, ms_per_tuple=[1.0] * 4, executors=executors)
+    run(world, AutoPolicy(), 9)
+    assert world.busy[:2].sum() == world.busy[2:].sum() == 200.0
+    world.routing = [g % 2 for g in range(20)] + [2] * 20
+    assert run(world, AutoPolicy(), 9) == [], "the executors are level"
+
+
 def test_auto_does_nothing_where_one_process_does_all():
     world = skewed(executors=["one", "one"])
     assert run(world, AutoPolicy(), 50) == []

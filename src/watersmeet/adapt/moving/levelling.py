@@ -18,6 +18,9 @@ from watersmeet.adapt.moving.pieces import Ints
 from watersmeet.adapt.statistics import Floats
 
 ROUNDS_A_SITE = 8
+LEVEL = 1.02
+"""An executor is not relieved that takes less than this times the mean."""
+
 PRIOR = 0.05
 """A site's rate is trusted as if it had done this part of a mean site's work at the mean rate before."""
 
@@ -46,6 +49,19 @@ class Machines:
         np.maximum.at(longest, self.executor, by_site)
         shared = np.bincount(self.executor, by_site, minlength=len(longest)) / self.processes
         return np.maximum(longest, shared)
+
+    @property
+    def at_once(self) -> float:
+        """How many sites can be worked on at a time."""
+        return float(min(self.processes.sum(), len(self.executor)))
+
+    def are_better(self, before: Floats, after: Floats, donor: int, receiver: int) -> bool:
+        """Whether the slower of two sites' executors is quicker than before; of one executor, the heavier site."""
+        one, other = self.executor[donor], self.executor[receiver]
+        if one == other:
+            return bool(max(after[donor], after[receiver]) < before[donor])
+        times = self.times(after)
+        return bool(max(times[one], times[other]) < self.times(before)[one])
 
     def heaviest(self, by_site: Floats) -> int:
         """The heaviest site of the slowest executor."""
@@ -96,6 +112,8 @@ def level_out(work: Work, machines: Machines, room: Floats) -> Ints:
     site, loads, room = work.site.copy(), work.by_site, room.copy()
     for _ in range(ROUNDS_A_SITE * len(loads)):
         donor, receiver = machines.heaviest(loads), machines.lightest(loads)
+        if machines.times(loads).max() <= LEVEL * loads.sum() / machines.at_once:
+            break
         if machines.executor[donor] == machines.executor[receiver]:
             receiver = int(loads.argmin())
         chosen = _between(work, site, donor, receiver, (loads, machines.times(loads)), room[receiver], machines)
@@ -103,7 +121,7 @@ def level_out(work: Work, machines: Machines, room: Floats) -> Ints:
         after = loads.copy()
         after[donor] -= moved * work.ms_per_tuple[donor]
         after[receiver] += moved * work.ms_per_tuple[receiver]
-        if not len(chosen) or machines.times(after).max() >= machines.times(loads).max():
+        if not len(chosen) or not machines.are_better(loads, after, donor, receiver):
             break
         site[chosen], loads = receiver, after
         room[receiver] -= work.live_bytes[chosen].sum()
@@ -123,7 +141,7 @@ def _between(
     loads, times = now
     is_alone = machines.executor[donor] == machines.executor[receiver]
     high, low = (loads[donor], loads[receiver]) if is_alone else (times.max(), times[machines.executor[receiver]])
-    mean = loads.sum() / (len(loads) if is_alone else machines.processes.sum())
+    mean = loads.sum() / (len(loads) if is_alone else machines.at_once)
     amount = min(high - mean, mean - low) if low < mean else (high - low) / 2
     here = np.flatnonzero((site == donor) & (work.tuples > 0) & (work.live_bytes <= room))
     mean_ms = (work.ms_per_tuple[donor] + work.ms_per_tuple[receiver]) / 2

@@ -22,7 +22,6 @@ from watersmeet.lab.simulator.hardware import Hardware
 from watersmeet.lab.simulator.traffic import Traffic
 
 BETWEEN_TURNS = 0.3
-HALVINGS = 24
 
 
 @dataclass
@@ -98,13 +97,8 @@ class Cluster:
             room = own + self.buffer_tuples / self.hardware.machines - waits
             count = float(np.min(np.divide(room, goes, out=np.full(len(room), np.inf), where=goes > 0)))
         else:
-            held = float(self.waiting[self.stalled].sum())
-            low, high = 0.0, own * self.hardware.machines + self.buffer_tuples
-            for _ in range(HALVINGS):
-                middle = (low + high) / 2
-                full = float(np.maximum(waits + middle * goes - own, 0.0).sum()) + min(held, own)
-                low, high = (middle, high) if full <= self.buffer_tuples else (low, middle)
-            count = low
+            stalled = min(float(self.waiting[self.stalled].sum()), own)
+            count = _fitting(waits, goes, own, self.buffer_tuples - stalled)
         if count < 1:
             return
         came = self.rng.multinomial(int(count), self.traffic.shares)
@@ -148,3 +142,20 @@ class Cluster:
         self.on_disk[back], self.aside[back], self.last_turn_ms[back] = False, 0.0, self.now_ms
         self.io_until_ms[machine] = self.now_ms + took_ms
         self.next_turn_ms[machine] = self.io_until_ms[machine] + BETWEEN_TURNS * io_ms
+
+
+def _fitting(waits: Floats, goes: Floats, own: float, shared: float) -> float:
+    """How many tuples fit in queues and a shared buffer: n with ``sum(max(waits + n * goes - own, 0)) = shared``.
+
+    It is linear between the numbers at which another queue is full.
+
+    >>> round(_fitting(np.array([0.0, 5.0]), np.array([0.5, 0.5]), own=10.0, shared=3.0), 6)
+    16.0
+    """
+    sent = goes > 0
+    left = shared - float(np.maximum(waits[~sent] - own, 0.0).sum())
+    room, part = own - waits[sent], goes[sent]
+    order = np.argsort(room / part)
+    full_at, rooms, parts = (room / part)[order], np.cumsum(room[order]), np.cumsum(part[order])
+    active = int(np.searchsorted(parts * full_at - rooms, left, side="right"))
+    return float((left + rooms[active - 1]) / parts[active - 1]) if active else 0.0
