@@ -15,7 +15,7 @@ from tests.support.spark_runs import PATIENCE_S, Collected
 
 import watersmeet as wm
 
-EPOCHS, ROWS, KEYS = 14, 20_000, 100_000
+EPOCHS, ROWS, KEYS = 12, 100_000, 4_000_000
 SITES, GROUPS = 2, 40
 
 

@@ -5,12 +5,13 @@ Moves are weighed, not triggered by fixed thresholds:
 - **Memory.** Where a site would have to spill although the sites together have room, productive groups move instead:
   a spill puts results off and has to be cleaned up, a move touches no file. Where there is none, it is left to spills.
 - **Load.** The time of an epoch by its distribution is modelled from what sites and groups did lately (`levelling`),
-  and so is that of a levelled one. The difference is the *gain* of an epoch. Groups move if the gain is more than the
-  usual deviation of an epoch from its mean, which is measured, and a noticeable part of the epoch; and if what it gains
-  in as many epochs as were watched is more than the move costs. (What has held so far holds about as long again:
-  Lindy's law.) What a byte costs to move is learnt: by how much longer the epochs after moves took than they should.
-  Of many sites one is slowest by chance, and to level chance gains nothing. So every other epoch is set aside: a
-  distribution is found by the one half, and its gain is what it would have gained in the other (cross-validation).
+  and so is that of a levelled one. The difference is the *gain* of an epoch. Of many sites one is slowest by chance,
+  and to level chance gains nothing. So every other epoch is set aside: a distribution is found by the one half, and its
+  gain is what it would have gained in the other (cross-validation). What the first half promised beyond that is
+  chance, and so is what sites usually deviate from each other, less the longer they were watched. Groups move if the
+  gain is clearly more than chance, and a noticeable part of the epoch; and if what it gains in as many epochs as were
+  watched is more than the move costs. (What has held so far holds about as long again: Lindy's law.) What a byte costs
+  to move is learnt: by how much longer the epochs after moves took than they should.
 
 Whether it came true is watched, too. Time per tuple after a move is compared with that before. If less than half of
 the expected gain came, the load does not stay as it is for long enough, or does not follow the groups: *thrashing*.
@@ -38,14 +39,11 @@ AGEING = 0.7
 WATCHED_LEAST, WATCHED_MOST = 3, 256
 """How many epochs are watched before a decision."""
 
-DEVIATIONS_KEPT = 20
-"""Of so many epochs."""
-
-NOTICEABLE = 0.05
+NOTICEABLE = 0.03
 """A gain of less than this part of an epoch is not worth an event."""
 
-SURE, FIRST_DEVIATION = 2.0, 0.1
-"""So many deviations are no chance; as long as little is known, epochs are taken to deviate by a tenth."""
+SURE, FIRST_SCATTER, SCATTER_KEPT = 2.0, 0.1, 20
+"""So many times what is chance is none. At first sites are taken to scatter by a tenth; then by that of some epochs."""
 
 FIRST_COST_MS, FIRST_COST_MS_PER_BYTE = 20.0, 1e-6
 """What a move is expected to cost at first: a new routing table, and state that is opened at a gigabyte a second."""
@@ -59,23 +57,40 @@ PRICE_MOST = 8.0
 class Half:
     """What every other epoch told: tuples an epoch by piece; busy times and tuples by level and site. All age."""
 
-    tuples: Floats
+    sums: Floats
     busy_ms: Floats
     done: Floats
+    weight: float = 0.0
+
+    @property
+    def tuples(self) -> Floats:
+        """The mean of an epoch."""
+        mean: Floats = self.sums / max(self.weight, 1e-9)
+        return mean
 
     def suits(self, tuples: Floats, done: Floats) -> bool:
         """Whether another epoch is of the same sites and groups."""
-        return len(self.tuples) == len(tuples) and self.done.shape == done.shape
+        return len(self.sums) == len(tuples) and self.done.shape == done.shape
 
     def after(self, tuples: Floats, busy_ms: Floats, done: Floats) -> "Half":
         """An epoch later."""
-        mean = AGEING * self.tuples + (1 - AGEING) * tuples
-        return Half(mean, AGEING * self.busy_ms + busy_ms, AGEING * self.done + done)
+        sums, weight = AGEING * self.sums + tuples, AGEING * self.weight + 1.0
+        return Half(sums, AGEING * self.busy_ms + busy_ms, AGEING * self.done + done, weight)
+
+    def scatter(self, busy_ms: Floats, done: Floats) -> float:
+        """How far sites are off what they should take of an epoch's time, on average, if all are slow at times."""
+        expected = np.divide(self.busy_ms * done, self.done, out=np.zeros(done.shape), where=self.done > 0)
+        scale = busy_ms.sum() / max(float(expected.sum()), 1e-9)
+        return float(np.abs(busy_ms - scale * expected).sum() / max(float(busy_ms.sum()), 1e-9))
 
     def work(self, pieces: Pieces, mine: Ints, level: int, site: Ints) -> Work:
         """The work of a level's pieces if they are at some sites."""
         rate = rates(self.busy_ms[level], self.done[level])
         return Work(self.tuples[mine], site[mine], pieces.live_bytes[mine], rate)
+
+    def takes(self, pieces: Pieces, mine: Ints, level: int, site: Ints, machines: Machines) -> float:
+        """How long a level takes if its pieces are at some sites."""
+        return float(machines.times(self.work(pieces, mine, level, site).by_site).max())
 
 
 @dataclass
@@ -109,8 +124,7 @@ class AutoPolicy:
     _epochs: int = 0
     _watched: int = 0
     _halves: list[Half] = field(default_factory=list)
-    _pace: float = 0.0
-    _deviations: list[float] = field(default_factory=list)
+    _scatter: list[float] = field(default_factory=list)
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """Moves for memory's sake, if a spill is due; else for load's, if they pay."""
@@ -155,8 +169,10 @@ class AutoPolicy:
         """Learn from an epoch: tuples of groups, rates of sites, and how long a tuple took at the slowest."""
         tuples, done = pieces.by_piece(load.tuples), _by_level_and_site(view, pieces, load)
         if not self._halves or not self._halves[0].suits(tuples, done):
-            self._halves = [Half(tuples, load.busy_ms, done), Half(tuples, load.busy_ms, done)]
-            self._watched, self._pace, self._deviations, self.trial = 0, 0.0, [], None
+            self._halves = [Half(np.zeros(len(tuples)), np.zeros(done.shape), np.zeros(done.shape)) for _ in range(2)]
+            self._watched, self._scatter, self.trial = 0, [], None
+        if self._halves[1].weight:
+            self._scatter = [*self._scatter, self._halves[1].scatter(load.busy_ms, done)][-SCATTER_KEPT:]
         self._halves = [self._halves[1], self._halves[0].after(tuples, load.busy_ms, done)]
         self._watched += 1
         if tuples.sum() > 0:
@@ -169,14 +185,9 @@ class AutoPolicy:
             extra_ms = max(pace - trial.expected, 0.0) * tuples
             self.paid_ms = AGEING * self.paid_ms + extra_ms
             self.cost_ms_per_byte += (extra_ms / max(trial.bytes, 1.0) - self.cost_ms_per_byte) * (1 - AGEING)
-            self._pace = 0.0
-            return
-        if trial is not None:
+        elif trial is not None:
             trial.seen.append(pace)
             self.gained_ms = AGEING * self.gained_ms + (trial.before - pace) * tuples
-        if self._pace:
-            self._deviations = [*self._deviations, abs(pace / self._pace - 1)][-DEVIATIONS_KEPT:]
-        self._pace = AGEING * self._pace + (1 - AGEING) * pace if self._pace else pace
 
     def _is_judged(self) -> bool:
         """Settle whether the last moves have paid; afterwards the next may come, at once or after a longer while."""
@@ -195,16 +206,20 @@ class AutoPolicy:
     def _levelled(self, view: View, pieces: Pieces, load: EpochLoad) -> Iterator[Suggestion]:
         machines, (one, other) = Machines.of(load.executors, load.workers), self._halves
         room = room_bytes(self.options, pieces.by_site(pieces.live_bytes))
-        site, before_ms, after_ms = pieces.site.copy(), 0.0, 0.0
+        site, spans = pieces.site.copy(), np.zeros((2, 2))
         for level, mine in enumerate(_levels(view, pieces)):
             work = one.work(pieces, mine, level, pieces.site)
             site[mine] = level_out(work, machines, room)
-            before_ms += float(machines.times(other.work(pieces, mine, level, pieces.site).by_site).max())
-            after_ms += float(machines.times(other.work(pieces, mine, level, site).by_site).max())
+            for number, half in enumerate((one, other)):
+                spans[number] += [half.takes(pieces, mine, level, each, machines) for each in (pieces.site, site)]
             room = np.maximum(room - np.bincount(site[mine], work.live_bytes * (site[mine] != work.site), len(room)), 0)
         chosen = np.flatnonzero(site != pieces.site)
         moved = float(pieces.live_bytes[chosen].sum())
-        if len(chosen) and self._pays(before_ms, after_ms, moved, load):
+        (before_ms, after_ms), promised = spans[1].tolist(), 1 - spans[0, 1] / max(spans[0, 0], 1e-9)
+        chance_ms = max(promised * before_ms - (before_ms - after_ms), 0.0)
+        usual = float(np.mean([FIRST_SCATTER, *self._scatter])) / np.sqrt(self._watched)
+        chance_ms = max(chance_ms, usual * before_ms)
+        if len(chosen) and self._pays(before_ms - after_ms, chance_ms, moved, load):
             reason = (
                 f"the slowest sites take {before_ms:.0f} ms of an epoch, levelled {after_ms:.0f} ms; "
                 f"watched for {self._watched} epochs{self.told}"
@@ -214,11 +229,10 @@ class AutoPolicy:
             self._watched = 0
             yield from pieces.moves(chosen, site[chosen], self.name, reason)
 
-    def _pays(self, before_ms: float, after_ms: float, moved: float, load: EpochLoad) -> bool:
-        gain_ms, usual = before_ms - after_ms, float(np.mean([FIRST_DEVIATION, *self._deviations]))
+    def _pays(self, gain_ms: float, chance_ms: float, moved: float, load: EpochLoad) -> bool:
         price = min(max(1.0, self.paid_ms / max(self.gained_ms, 1e-9)), PRICE_MOST) if self.paid_ms else 1.0
         cost_ms = price * (FIRST_COST_MS + self.cost_ms_per_byte * moved)
-        is_seen = gain_ms > max(SURE * usual * before_ms, NOTICEABLE * load.duration_ms)
+        is_seen = gain_ms > max(SURE * chance_ms, NOTICEABLE * load.duration_ms)
         return is_seen and gain_ms * self._watched > cost_ms
 
 
