@@ -16,12 +16,14 @@ from watersmeet.adapt.expiring.policy import ExpirePolicy
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.merging.policy import MergePolicy
 from watersmeet.adapt.moving.distribution import ResizePolicy
+from watersmeet.adapt.moving.load import EpochLoad
+from watersmeet.adapt.moving.memory import MemoryPolicy
 from watersmeet.adapt.policy import MemoryOptions, Merge, Moment, Suggestion, View
 from watersmeet.adapt.spilling.policy import SpillPolicy
 from watersmeet.adapt.statistics import Observation, Statistics
 from watersmeet.driver.coordinator import Coordinator
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId, Version
-from watersmeet.state.changes import BeginCleaning, Reroute, ReviveGroups, SpillGroups, UniteGenerations
+from watersmeet.state.changes import BeginCleaning, MoveGroups, Reroute, ReviveGroups, SpillGroups, UniteGenerations
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import LIVE, Cleaning
 
@@ -81,10 +83,27 @@ def test_merges_and_changes_are_asked_for_apart():
     assert [type(each) for each in coordinator.decide(View("step", EMPTY))] == [SpillGroups]
 
 
+def test_policies_see_groups_where_those_before_have_put_them():
+    change = MoveGroups(JOIN, GroupSet.of([0, 1]), SiteId(0), SiteId(1), reason="uneven")
+    mover, later = Fixed([Suggestion(change, {JOIN: change.groups})]), Fixed([spill(2), spill(1)])
+    assert decided(mover, later) == ["uneven", "join1 (2,)"], "a group that moves is not spilled in the same breath"
+    assert later.asked[0].manifest.operators[JOIN].routing == (1, 1, 1, 1)
+
+
+def test_a_site_that_has_given_groups_away_need_not_spill():
+    manifest = holding(empty_manifest(), [run_file("x", 0, 1), run_file("y", 0, 1)], [part("x", 0, 1), part("y", 0, 1)])
+    options, load = MemoryOptions(300), EpochLoad(1.0, np.zeros((1, 2)), {}, ("a", "b"), {"a": 1, "b": 1})
+    view = View("step", manifest, {JOIN: Statistics.cold(4)}, load=load)
+    found = [Coordinator.of(options, 2, 1, movers=movers).decide(view) for movers in ([], [MemoryPolicy(options)])]
+    assert [[type(each) for each in changes] for changes in found] == [[SpillGroups], [MoveGroups]]
+
+
 def test_the_policies_there_are_go_from_the_inner_to_the_outer():
     """From what concerns files of one input to what concerns all sites."""
     found = [type(each) for each in Coordinator.of(MemoryOptions(), 2, 1).policies]
     assert found == [MergePolicy, ExpirePolicy, SpillPolicy, CleanPolicy, DuePolicy, RevivePolicy, ResizePolicy]
+    found = [type(each) for each in Coordinator.of(MemoryOptions(), 2, 1, movers=[MemoryPolicy()]).policies]
+    assert found[2:4] == [MemoryPolicy, SpillPolicy], "moves come first: what moves need not be spilled"
 
 
 def test_a_step_of_cleanup_spills_what_is_too_much_and_leaves_the_groups_it_cleans_alone():

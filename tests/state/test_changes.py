@@ -13,6 +13,7 @@ from watersmeet.state.changes import (
     FinishCleaning,
     KeepStatistics,
     MergeRuns,
+    MoveGroups,
     ReplacePlan,
     Reroute,
     ReviveGroups,
@@ -61,6 +62,18 @@ def test_moving_groups_touches_no_run():
     assert live(after, 2) == ["x"]
     assert live(after, 0) == []
     assert after.sites == 3
+
+
+def test_moving_some_groups_changes_their_site_alone():
+    before = apply_all(EMPTY, [AddRun(run_file("x", 0)), AddRun(run_file("y", 1, 2))])
+    after = apply(before, MoveGroups(JOIN, GroupSet.of([0, 2]), SiteId(0), SiteId(1)))
+    assert after.operators[JOIN].routing == (1, 0, 1, 1)
+    assert after.runs == before.runs
+    assert (live(after, 0), live(after, 1)) == (["y"], ["x", "y"])
+
+
+def test_groups_that_are_elsewhere_stay_there():
+    assert apply(EMPTY, MoveGroups(JOIN, GroupSet.of([2, 3]), SiteId(0), SiteId(1))) == EMPTY
 
 
 def test_merged_runs_go_when_all_their_groups_went():

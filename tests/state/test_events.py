@@ -20,6 +20,7 @@ from watersmeet.state.changes import (
     FinishAdaptation,
     FinishCleaning,
     MergeRuns,
+    MoveGroups,
     ReplacePlan,
     Reroute,
     SpillGroups,
@@ -30,10 +31,12 @@ from watersmeet.state.events import (
     EventLog,
     Groups,
     LiveBytes,
+    MoveEvent,
     Operators,
     RegistryEvent,
     ReplanEvent,
     RerouteEvent,
+    Site,
     Sites,
     SpillEvent,
     events_of,
@@ -90,11 +93,13 @@ def test_a_spill_a_move_and_another_plan_are_told_with_their_reasons_and_numbers
     query.commit(batch(0, AddRun(run_file("x", 2, 3)), SPILL))
     query.commit([Reroute({JOIN: (0, 1, 2, 0)}, 3, "one came", 2), ReplacePlan(PLAN, {}, "better"), FinishAdaptation()])
     query.commit(batch(1, ChangeRegistry((("a", "b", "c"),), (), "all was removed")))
+    query.commit([MoveGroups(JOIN, GroupSet.of([1]), SiteId(1), SiteId(0), "memory", 70, "uneven"), FinishAdaptation()])
     assert query.events == [
         SpillEvent(0, "too much", LiveBytes(900), LiveBytes(500), SiteId(1), "lru", 400, {JOIN: [2, 3]}),
         RerouteEvent(1, "one came", Sites(2), Sites(3)),
         ReplanEvent(1, "better", Operators(), Operators((JOIN,))),
         RegistryEvent(2, "all was removed", Entries((("a", "b", "c"),)), Entries()),
+        MoveEvent(3, "uneven", Site(SiteId(1)), Site(SiteId(0)), JOIN, [1], 70, "memory"),
     ]
 
 

@@ -15,6 +15,7 @@ from watersmeet.state.changes import (
     FinishCleaning,
     KeepStatistics,
     MergeRuns,
+    MoveGroups,
     Reroute,
     ReviveGroups,
     SpillGroups,
@@ -76,6 +77,10 @@ class History:
     def _move(self, manifest: Manifest) -> list[Change]:
         if self._chance.random() > 0.1:
             return []
+        if self._chance.random() < 0.5:
+            before, after = (SiteId(self._chance.randrange(manifest.sites)) for _ in range(2))
+            groups = GroupSet.of(group for group in range(manifest.groups) if self._chance.random() < 0.5)
+            return [MoveGroups(JOIN, groups, before, after, "memory", 70, "uneven")]
         sites = self._chance.randint(1, 3)
         routing = tuple(SiteId(self._chance.randrange(sites)) for _ in range(manifest.groups))
         return [Reroute({JOIN: routing}, sites, "moved", manifest.sites)]

@@ -5,15 +5,18 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from tests.support.oracle import connection
 from watersmeet.adapt.cleaning.policy import missing_groups
-from watersmeet.adapt.policy import MemoryOptions, Moment
+from watersmeet.adapt.moving.flux import FluxPolicy
+from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
+from watersmeet.adapt.policy import MemoryOptions, Moment, Policy
 from watersmeet.driver.checkpoint import Expectation, open_checkpoint
 from watersmeet.driver.loop import Loop
 from watersmeet.driver.ports import Done, Step
@@ -23,15 +26,33 @@ from watersmeet.model.plan import Plan
 from watersmeet.operators.hashing import is_hashable
 from watersmeet.planning.trace import traced
 from watersmeet.runners.local import LocalOffsets, LocalRunner, Tables, hash_whole_numbers
+from watersmeet.site.effects import Effects
 from watersmeet.site.result_files import ResultFormat
-from watersmeet.state.changes import Reroute
-from watersmeet.state.groups import Hashes
+from watersmeet.state.changes import MoveGroups, Reroute
+from watersmeet.state.groups import GroupSet, Hashes
 from watersmeet.state.manifest import Manifest
 from watersmeet.storage.local import LocalStorage
 
 FULL_HASH_BITS = 64
 _PLAIN = re.compile(r"`(\w+)`\.`(\w+)`")
 _names = (f"t{number}" for number in count())
+
+
+@dataclass(frozen=True)
+class Moving:
+    """Who moves groups. If sites are ``apart``, they tell of processes of their own, and of so many times their work.
+
+    A policy that is ``hasty`` moves whenever anything is gained by it, every epoch.
+    """
+
+    adaptation: str = DEFAULT_ADAPTATION
+    apart: bool = False
+    hasty: bool = False
+    times: float = 1.0
+
+
+moving = Moving()
+"""For queries that are not told; the law changes it for all of its queries."""
 
 
 class Killed(BaseException):
@@ -55,6 +76,8 @@ class InProcess:
     files: ResultFormat | None = None
     rejected_path: str | None = None
     offsets: LocalOffsets = field(default_factory=LocalOffsets)
+    moving: Moving = field(default_factory=lambda: moving)
+    weights: tuple[float, ...] = ()
     loop: Loop[Tables] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,9 +88,10 @@ class InProcess:
     def _start(self) -> None:
         self.drivers += 1
         driver = f"driver{self.drivers}-{next(_names)}"
-        expected = Expectation("query", self.plan, self.groups, self.groups, self.sites)
+        expected = Expectation("query", self.plan, self.groups, self.groups, self.sites, self.weights)
         checkpoint = open_checkpoint(self.folder, expected, self.offsets, driver, _undurable)
         self.runner = FileRunner(checkpoint.storage, evaluate, self._hashes)
+        self.runner.moving = self.moving
         parcels = self.parcels and self.hash_bits == FULL_HASH_BITS
         options = DriverOptions(
             driver,
@@ -78,8 +102,11 @@ class InProcess:
             round_bytes=self.round_bytes,
             parcels=parcels,
             rejected_path=self.rejected_path,
+            adaptation=self.moving.adaptation,
         )
         self.loop = start_driver(checkpoint, self.runner, options)
+        for policy in self.loop.stepper.coordinator.policies if self.moving.hasty else ():
+            hurry(policy)
         if self.slice_bytes is not None:
             self.loop.stepper.coordinator.cleaning.slice_bytes = self.slice_bytes
 
@@ -119,6 +146,12 @@ class InProcess:
         self.sites = sites
         self.loop.stepper.adapt([Reroute({o.id: moved for o in self.plan.operators}, sites, "a test moves groups")])
 
+    def move(self, groups: Sequence[int], before: int, after: int) -> None:
+        """Move some groups of all operators from a site to another, with the next version."""
+        sites, chosen = (SiteId(before), SiteId(after)), GroupSet.of(groups)
+        changes = [MoveGroups(o.id, chosen, *sites, reason="a test moves groups") for o in self.plan.operators]
+        self.loop.stepper.adapt(changes)
+
     def _next_batch(self) -> int:
         self.offsets.last = max(self.offsets.last, self.manifest.batch + 1)
         return self.manifest.batch + 1
@@ -155,15 +188,31 @@ class InProcess:
         return np.array([_hash(key, self.hash_bits) for key in rows], np.uint64)
 
 
+def hurry(policy: Policy) -> None:
+    """Have a policy that moves groups do so as often as it can."""
+    hasty = {"theta_d": 0.99, "span": 1, "sample": 1, "theta_f": 1.0, "th_imb": 1.0, "th_util": 1.0, "wanted": 1}
+    vars(policy).update({name: value for name, value in hasty.items() if name in vars(policy)})
+    if isinstance(policy, FluxPolicy):
+        policy.rounds.delta_min_ms = 0.0
+
+
 class FileRunner(LocalRunner):
     """Tells of the files of results that tasks have written, if they were told to."""
 
+    moving = Moving()
+
     def run(self, step: Step[Tables]) -> Done:
         done, form = super().run(step), step.levels[-1].files
+        if self.moving.apart:
+            done = replace(done, effects=[self._apart(each) for each in done.effects])
         if form is None or form.path is None:
             return done
         names = [(name, form.file_name(step.epoch, each.site)) for each in done.effects for name in each.files]
         return Done(done.effects, form.path, tuple(names))
+
+    def _apart(self, effects: Effects) -> Effects:
+        busy_ms = effects.busy_ms * self.moving.times
+        return msgspec.structs.replace(effects, busy_ms=busy_ms, executor=effects.site, worker=effects.site)
 
 
 def _undurable(storage: LocalStorage) -> LocalStorage:

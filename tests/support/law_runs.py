@@ -82,6 +82,9 @@ def disturbance(query: InProcess, tables: dict[str, pa.Table], chance: random.Ra
         change_registry(query, chance)
     if chance.random() < 0.4:
         move(query, chance)
+    if chance.random() < 0.3:
+        before, after = (chance.randrange(query.sites) for _ in range(2))
+        query.move([group for group in range(query.groups) if chance.random() < 0.5], before, after)
 
 
 def change_registry(query: InProcess, chance: random.Random) -> None:

@@ -10,7 +10,7 @@ There are moments at which the coordinator asks:
 |---|---|---|
 | start | a run begins | other sites |
 | tasks | a step is about to be planned | merges, for its tasks to do |
-| step | a step's rows are counted, its version is about to be committed | spills, generations that become one |
+| step | a step's rows are counted, its version is about to be committed | moves, spills, generations that become one |
 | between | an epoch was committed, and the next is not there yet | cleanup that cannot wait |
 | idle | input pauses | cleanup |
 | asked | the user asks for all missing results | cleanup |
@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.statistics import Statistics
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.state.changes import Change
@@ -71,6 +72,7 @@ class View:
 
     ``operators`` narrows cleanup down to some of the plan's, ``closed_by`` to generations closed up to a version.
     ``rewrite_at`` is what the registry says of rows that are to be dropped (`REWRITE_AT`); absent is never.
+    ``load`` is what the step at hand asked of the sites, if it is an epoch.
     """
 
     moment: Moment
@@ -79,6 +81,7 @@ class View:
     operators: tuple[OperatorId, ...] = ()
     closed_by: int | None = None
     rewrite_at: Mapping[str, float] = field(default_factory=lambda: REWRITE_AT)
+    load: EpochLoad | None = None
 
 
 @dataclass(frozen=True)

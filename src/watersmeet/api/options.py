@@ -1,11 +1,13 @@
 """Options of a query: names, values and defaults, checked when they are set or at the latest before anything runs."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 import msgspec
 
+from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
+from watersmeet.adapt.moving.policies import NAMES as ADAPTATIONS
 from watersmeet.adapt.spilling import DEFAULT_STRATEGY, STRATEGIES
 from watersmeet.model.errors import OptionError, nearest
 from watersmeet.state.groups import MAX_GROUPS
@@ -18,6 +20,8 @@ DIGITS_MAX = 18
 """Of a whole number; more is more than any machine has."""
 
 _SIZE = re.compile(rf"([0-9]{{1,{DIGITS_MAX}}})\s*(b|[kmgt]b?|)", re.IGNORECASE)
+
+_WEIGHT = re.compile(rf"[0-9]{{1,{DIGITS_MAX}}}(\.[0-9]{{1,{DIGITS_MAX}}})?")
 
 # The options Spark's own batch sinks take; those of other formats are passed on unseen.
 _FILES = {
@@ -61,6 +65,8 @@ class Options(msgspec.Struct, frozen=True):
     retained_versions: int = 10
     end_of_input: bool = False
     rejected_path: str | None = None
+    adaptation: str = DEFAULT_ADAPTATION
+    site_weights: tuple[float, ...] = ()
 
 
 def parse(options: Mapping[str, object], sink: str) -> tuple[Options, dict[str, str]]:
@@ -83,7 +89,20 @@ parquet sink has it. Did you mean 'memoryBudget'?
             ours[field] = read(known[name.lower()], value)
         else:
             theirs[_sink_option(name, sink)] = _text(value)
-    return Options(**ours), theirs  # type: ignore[arg-type]
+    return _agreeing(Options(**ours)), theirs  # type: ignore[arg-type]
+
+
+def _agreeing(options: Options) -> Options:
+    """The options, if they agree with each other; weights tell how many sites there are, if nothing else does."""
+    if not options.site_weights:
+        return options
+    if options.sites not in (None, len(options.site_weights)):
+        raise OptionError(
+            f"siteWeights has {len(options.site_weights)} numbers, and sites is {options.sites}",
+            why="every site has a weight",
+            how=f"write {options.sites} numbers, or leave out sites",
+        )
+    return msgspec.structs.replace(options, sites=len(options.site_weights))
 
 
 def _sink_option(name: str, sink: str) -> str:
@@ -127,15 +146,28 @@ def _whole(most: int, example: str, least: int = 1):  # type: ignore[no-untyped-
     return read
 
 
-def _strategy(name: str, value: object) -> str:
-    text = _text(value).strip().lower()
-    if text not in STRATEGIES:
-        raise OptionError(
-            f"{name} is {value!r}",
-            why=f"there is no such strategy; the names are {', '.join(STRATEGIES)}",
-            how=nearest(text, STRATEGIES),
-        )
-    return text
+def _one_of(names: Iterable[str], kind: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def read(name: str, value: object) -> str:
+        text = _text(value).strip().lower()
+        if text not in names:
+            raise OptionError(
+                f"{name} is {value!r}",
+                why=f"there is no such {kind}; the names are {', '.join(names)}",
+                how=nearest(text, names),
+            )
+        return text
+
+    return read
+
+
+def _weights(name: str, value: object) -> tuple[float, ...]:
+    """A weight for every site; of those without one no group is a first home."""
+    texts = [text.strip() for text in _text(value).split(",")]
+    is_read = len(texts) <= MAX_SITES and all(_WEIGHT.fullmatch(text) for text in texts)
+    weights = tuple(map(float, texts)) if is_read else ()
+    if not any(weights):
+        raise _bad(name, value, "a number of 0 or more for every site, not all of them 0", "9,1")
+    return weights
 
 
 def _moment(name: str, value: object) -> str:
@@ -178,7 +210,7 @@ _OURS = {
     "checkpointLocation": ("checkpoint_location", _location),
     "copyLocation": ("copy_location", _folder),
     "memoryBudget": ("memory_budget_bytes", _bytes),
-    "spillStrategy": ("spill_strategy", _strategy),
+    "spillStrategy": ("spill_strategy", _one_of(STRATEGIES, "strategy")),
     "spillFraction": ("spill_fraction", _fraction),
     "spillSeed": ("spill_seed", _whole(1 << 31, "1", least=0)),
     "inactiveEpochs": ("inactive_epochs", _whole(1 << 31, "20")),
@@ -188,4 +220,6 @@ _OURS = {
     "retainedVersions": ("retained_versions", _whole(100_000, "10")),
     "endOfInput": ("end_of_input", _flag),
     "rejectedPath": ("rejected_path", _location),
+    "adaptation": ("adaptation", _one_of(ADAPTATIONS, "adaptation")),
+    "siteWeights": ("site_weights", _weights),
 }

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame
 
+from watersmeet.adapt.moving.describe import placement
 from watersmeet.api.registry import QueryRegistry
 from watersmeet.planning.describe import explain
 from watersmeet.runners.spark.run import Run
@@ -96,14 +97,15 @@ class Query:
             raise failure
 
     def explain(self) -> None:
-        """Print the plan: operators, keys, groups and sites."""
+        """Print the plan: operators, keys, groups and sites; how groups move between sites, and where they are now."""
         print(self.plan)  # noqa: T201 -- that is what it is for
 
     @property
     def plan(self) -> str:
         """The plan as text."""
         manifest = self._run.manifest
-        return explain(manifest.plan, manifest.groups, manifest.sites)
+        plan = explain(manifest.plan, manifest.groups, manifest.sites)
+        return "\n".join([plan, "", *placement(manifest, self._run.start.adaptation)])
 
     @property
     def registry(self) -> QueryRegistry:

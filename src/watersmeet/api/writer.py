@@ -220,6 +220,7 @@ class StreamWriter:
             groups=options.partition_groups,
             default_groups=DEFAULT_GROUPS,
             sites=options.sites or default_sites(session),
+            weights=options.site_weights,
         )
         start = Start(
             session=session,
@@ -243,6 +244,7 @@ class StreamWriter:
             cleans_when_idle=options.cleanup == "idle",
             ends_input=options.end_of_input,
             rejected_path=options.rejected_path,
+            adaptation=options.adaptation,
         )
         return Query(start_run(start))
 

@@ -1,4 +1,4 @@
-"""`watersmeet reproduce`: the papers' experiments, on Spark inside the command."""
+"""`watersmeet reproduce`: the papers' experiments, on Spark inside the command, or in the simulator."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -86,10 +86,13 @@ def _run(folders: dict[str, Path], output: Output, *, quick: bool) -> "Report":
     """Show a line for every run; on a terminal also the epoch that a run has come to."""
     from watersmeet.cli.session import spark_session
     from watersmeet.lab.reproduce.bench import SPARK_CONF
+    from watersmeet.lab.reproduce.experiments import EXPERIMENTS
     from watersmeet.lab.reproduce.run import reproduce as carry_out
 
     console = progress_console(output)
     conf = SPARK_CONF | SHORT_RUN if quick else SPARK_CONF
+    if not any(EXPERIMENTS[name].needs_spark for name in folders):
+        return carry_out(None, folders, lambda line: _say(console, line), quick=quick)
     with (
         spark_session(console, master="local[2]", app_name="watersmeet-reproduce", conf=conf) as spark,
         console.status("Making the streams ...") as status,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from watersmeet.adapt.moving.distribution import even
+from watersmeet.adapt.moving.distribution import spread
 from watersmeet.driver.ports import Offsets
 from watersmeet.model.errors import (
     CheckpointCorruptError,
@@ -108,11 +108,13 @@ class Expectation:
     groups: int | None
     default_groups: int
     sites: int
+    weights: tuple[float, ...] = ()
 
     def first_manifest(self) -> Manifest:
         """The state of a query that has seen nothing."""
         groups = self.groups or self.default_groups
-        states = {operator.id: OperatorState(even(groups, self.sites)) for operator in self.plan.operators}
+        routing = spread(groups, self.sites, self.weights)
+        states = {operator.id: OperatorState(routing) for operator in self.plan.operators}
         return Manifest(self.query_id, self.plan, groups, self.sites, states)
 
 

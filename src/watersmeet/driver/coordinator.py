@@ -1,9 +1,10 @@
 """The coordinator: observations in, changes out. All that adapts a query while it runs is decided here.
 
 Policies suggest, inner ones first (CAPE's intervals, from the operator to the distribution): merges, what has ended,
-spills, cleanup, sites. Some of them are components that run only if an event calls them: the *registry* says which, and
-may change while the query runs (`watersmeet.adapt.registry`). The coordinator asks those that a moment concerns, in
-that order, and takes what they suggest, best first, unless it touches a group that
+spills, cleanup, sites. Moves come before spills, as what has moved to a site with room need not be spilled: policies
+see the groups where those before them have put them. Some policies are components that run only if an event calls them:
+the *registry* says which, and may change while the query runs (`watersmeet.adapt.registry`). The coordinator asks those
+that a moment concerns, in that order, and takes what they suggest, best first, unless it touches a group that
 
 - is being cleaned by the step at hand, or
 - was touched by a suggestion taken before.
@@ -25,7 +26,7 @@ from watersmeet.adapt.policy import MemoryOptions, Merge, Policy, Suggestion, Vi
 from watersmeet.adapt.registry import Registry, events_of, listens_at
 from watersmeet.adapt.spilling.policy import Choose, SpillPolicy
 from watersmeet.model.ids import OperatorId
-from watersmeet.state.changes import Change, ChangeRegistry, DropRows, FinishCleaning, apply_all
+from watersmeet.state.changes import Change, ChangeRegistry, DropRows, FinishCleaning, MoveGroups, apply_all
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest
 
@@ -48,14 +49,23 @@ class Coordinator:
     _registry_changes: deque[ChangeRegistry] = field(default_factory=deque)
 
     @classmethod
-    def of(cls, options: MemoryOptions, sites: int, round_bytes: int, choose: Choose | None = None) -> "Coordinator":
-        """The policies there are, from the inner to the outer."""
+    def of(
+        cls,
+        options: MemoryOptions,
+        sites: int,
+        round_bytes: int,
+        choose: Choose | None = None,
+        movers: Sequence[Policy] = (),
+        weights: tuple[float, ...] = (),
+    ) -> "Coordinator":
+        """The policies there are, from the inner to the outer; ``movers`` are those that move groups."""
         cleaning = CleanPolicy(options)
         purging = Purging(options.budget_bytes)
         merging = MergePolicy(round_bytes, merges_closed=options.is_limited, purging=purging)
         spilling = SpillPolicy(options, choose)
-        policies: list[Policy] = [merging, ExpirePolicy(), spilling, cleaning]
-        return cls([*policies, DuePolicy(), RevivePolicy(options), ResizePolicy(sites)], cleaning, options)
+        policies: list[Policy] = [merging, ExpirePolicy(), *movers, spilling, cleaning]
+        policies += [DuePolicy(), RevivePolicy(options), ResizePolicy(sites, weights)]
+        return cls(policies, cleaning, options)
 
     def change_registry(self, registry: Registry, reason: str) -> None:
         """Go on with another registry from the next decision on; it is told with the next version."""
@@ -88,13 +98,13 @@ class Coordinator:
         view = replace(view, rewrite_at=registry.rewrite_at(events))
         for policy in self.policies:
             if view.moment in policy.moments and _is_called(policy, view, registry, events):
-                dropped: list[DropRows] = []
+                seen: list[Change] = []
                 for suggestion in policy.suggest(view):
                     if _is_free(suggestion, busy):
                         _occupy(suggestion, busy)
-                        dropped += [suggestion.what] if isinstance(suggestion.what, DropRows) else []
+                        seen += [suggestion.what] if isinstance(suggestion.what, DropRows | MoveGroups) else []
                         yield suggestion.what
-                view = replace(view, manifest=apply_all(view.manifest, dropped))
+                view = replace(view, manifest=apply_all(view.manifest, seen))
 
     def _followed(self) -> Registry:
         """The registry, with the policies that keep to a budget told of its limit."""

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from watersmeet.adapt.change import learn
+from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.statistics import Floats, Observation, Statistics
+from watersmeet.driver.loads import load_of
 from watersmeet.model.ids import OperatorId
 from watersmeet.model.plan import Operator
 from watersmeet.site.counts import added
@@ -22,9 +24,14 @@ STATISTICS_EVERY = 16
 
 @dataclass
 class Observer:
-    """Statistics of one run of a query; without a budget nobody asks for them, and only results are counted."""
+    """Statistics of one run of a query; without a budget nobody asks for them, and only results are counted.
+
+    ``load`` is that of the last step, if it was an epoch and there is a policy that moves groups.
+    """
 
     is_limited: bool
+    has_moves: bool = False
+    load: EpochLoad | None = None
     statistics: dict[OperatorId, Statistics] = field(default_factory=dict)
 
     def begin(self, manifest: Manifest) -> None:
@@ -39,8 +46,10 @@ class Observer:
             live = live_bytes_by_input(manifest, operator.id, [str(source.name) for source in operator.inputs])
             self.statistics[operator.id] = replace(self.statistics[operator.id], live_by_input=live)
 
-    def observe(self, manifest: Manifest, effects: Sequence[Effects]) -> list[Change]:
+    def observe(self, manifest: Manifest, effects: Sequence[Effects], duration_ms: float = 0.0) -> list[Change]:
         """Take in what the tasks of a step counted; the manifest is the one the step has read."""
+        is_epoch = manifest.cleaning is None
+        self.load = load_of(manifest, effects, duration_ms) if self.has_moves and is_epoch else None
         changes: list[Change] = []
         seen: dict[OperatorId, Observation] = {}
         for operator in manifest.plan.operators:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION, policies_of
 from watersmeet.adapt.policy import MemoryOptions, View
 from watersmeet.adapt.spilling.policy import Choose
 from watersmeet.driver.checkpoint import Expectation
@@ -35,16 +36,19 @@ class DriverOptions:
     parcels: bool = True
     rejected_path: str | None = None
     cleans_when_idle: bool = True
+    adaptation: str = DEFAULT_ADAPTATION
 
 
 def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOptions) -> Loop[Batch]:
     """Go on from a checkpoint: publish what was not, tidy up, and bring the manifest in line with the options."""
     publish(checkpoint.manifest)
     checkpoint.begin(options.retained_versions)
-    observer = Observer(options.memory.is_limited)
+    movers = policies_of(options.adaptation, options.memory)
+    observer = Observer(options.memory.is_limited, has_moves=bool(movers))
     observer.begin(checkpoint.manifest)
     round_bytes = options.round_bytes or _round_bytes(options.memory)
-    coordinator = Coordinator.of(options.memory, options.expected.sites, round_bytes, options.choose)
+    sites, weights = options.expected.sites, options.expected.weights
+    coordinator = Coordinator.of(options.memory, sites, round_bytes, options.choose, movers, weights)
     if not options.cleans_when_idle:
         coordinator.registry = coordinator.registry.without("StreamEmpty", "disk join")
     crash = CrashPlan.from_environment()

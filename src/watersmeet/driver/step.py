@@ -155,9 +155,9 @@ class Stepper(Generic[Batch]):
         clock.lap("run")
 
         told = _changes_of(step, done)
-        counted = self.observer.observe(manifest, done.effects)
+        counted = self.observer.observe(manifest, done.effects, clock.laps_ms["run"])
         after = apply_all(manifest, [*told, *counted])
-        decided = self.coordinator.decide(View("step", after, self.observer.statistics))
+        decided = self.coordinator.decide(View("step", after, self.observer.statistics, load=self.observer.load))
         kept = self.observer.settle(after, decided)
         self.checkpoint.check_owner()
         self.commit([*told, *counted, *decided, *kept, finish(after, done.effects)])

@@ -34,6 +34,7 @@ class Rejected(msgspec.Struct, frozen=True):
 class Effects(msgspec.Struct, frozen=True):
     """Changes to the manifest, what they cost, and what was counted by group (`watersmeet.site.counts`).
 
+    A task is busy while it makes results and state, receives while it takes rows up and sorts them, and else waits.
     Times are in milliseconds, but for the ``latest`` event times of the streams' rows, and for those before which
     punctuations promise none, which are in microseconds. By other punctuations, streams have ``ended``. Rows that
     nothing can come for any more are joined and ``not_stored``.
@@ -45,6 +46,7 @@ class Effects(msgspec.Struct, frozen=True):
     rows_in: dict[str, int]
     rows_out: dict[OperatorId, int]
     busy_ms: float = 0.0
+    receive_ms: float = 0.0
     host: str = ""
     executor: int = 0
     worker: int = 0

@@ -66,7 +66,7 @@ class SiteTask:
         self._options = TaskOptions(spec.groups, spec.forget_pairs)
         self._earlier: dict[int, list[RunFile]] = {}
         self._cleaned_results, self._cleaned_bytes = 0, 0
-        self._busy_s = 0.0
+        self._busy_s, self._receive_s = 0.0, 0.0
         self._not_stored = 0
         self.rounds = 0
         self.effects_name = ""
@@ -100,8 +100,13 @@ class SiteTask:
         self._tell()
         self._reach("after-effects")
 
-    def _rounds(self, rounds: Iterable[Round]) -> Iterator[pa.RecordBatch]:
-        for arrived in rounds:
+    def _rounds(self, rounds: Iterator[Round]) -> Iterator[pa.RecordBatch]:
+        while True:
+            started = time.monotonic()
+            arrived = next(rounds, None)
+            self._receive_s += time.monotonic() - started
+            if arrived is None:
+                return
             yield from self._timed(self._round(arrived))
 
     def _round(self, arrived: Round) -> Iterator[pa.RecordBatch]:
@@ -319,6 +324,7 @@ class SiteTask:
             rows_in=self._counts.rows_in,
             rows_out=self._counts.rows_out,
             busy_ms=self._busy_s * 1000,
+            receive_ms=self._receive_s * 1000,
             host=socket.gethostname(),
             executor=_executor(),
             worker=os.getpid(),

@@ -122,6 +122,18 @@ class Reroute(msgspec.Struct, frozen=True, tag=True):
     sites_before: int = 0
 
 
+class MoveGroups(msgspec.Struct, frozen=True, tag=True):
+    """Some groups of an operator live on another site from the next step on; no file is touched."""
+
+    operator: OperatorId
+    groups: GroupSet
+    before: SiteId
+    after: SiteId
+    policy: str = ""
+    bytes: int = 0
+    reason: str = ""
+
+
 class ReplacePlan(msgspec.Struct, frozen=True, tag=True):
     """The query goes on with another plan. Operators of the same id keep their state; new ones begin with none.
 
@@ -238,6 +250,7 @@ Change = (
     | UniteGenerations
     | ReviveGroups
     | Reroute
+    | MoveGroups
     | ReplacePlan
     | SeeTimes
     | DecideRows
@@ -289,6 +302,8 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             for operator, table in routing.items():
                 manifest = _with(manifest, operator, replace(manifest.operators[operator], routing=table))
             return replace(manifest, sites=sites)
+        case MoveGroups(operator, groups, before, after):
+            return _move(manifest, operator, groups, before, after)
         case ReplacePlan():
             return _replan(manifest, change)
         case SeeTimes(latest):
@@ -377,6 +392,14 @@ def _relabel(
             kinds.setdefault((part.run, generation, tier), []).append(moved)
     slices = tuple(Slice(run, RowSet(GroupSet.union(some)), made, kind) for (run, made, kind), some in kinds.items())
     return _with(manifest, operator, replace(manifest.operators[operator], slices=slices))
+
+
+def _move(manifest: Manifest, operator: OperatorId, groups: GroupSet, before: SiteId, after: SiteId) -> Manifest:
+    """Give groups to another site, those of them that are where they are said to be."""
+    state = manifest.operators[operator]
+    here = np.array(state.routing)
+    moved = np.where(groups.mask(manifest.groups) & (here == before), after, here)
+    return _with(manifest, operator, replace(state, routing=tuple(map(SiteId, moved.tolist()))))
 
 
 def _decide(manifest: Manifest, change: DecideRows) -> Manifest:

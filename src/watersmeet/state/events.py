@@ -20,6 +20,7 @@ from watersmeet.state.changes import (
     DropRows,
     FinishCleaning,
     MergeRuns,
+    MoveGroups,
     ReplacePlan,
     Reroute,
     SpillGroups,
@@ -122,6 +123,25 @@ class RerouteEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="reroute")
     after: Sites
 
 
+class Site(msgspec.Struct, frozen=True):
+    """Where groups are."""
+
+    site: SiteId
+
+
+class MoveEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="move"):
+    """Groups of an operator were given to another site."""
+
+    epoch: int
+    reason: str
+    before: Site
+    after: Site
+    operator: OperatorId
+    groups: list[int]
+    bytes: int
+    policy: str
+
+
 class ReplanEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="replan"):
     """The query goes on with another plan."""
 
@@ -146,7 +166,7 @@ class RegistryEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="registry
     after: Entries
 
 
-Event = SpillEvent | CleanupEvent | ExpireEvent | PurgeEvent | RerouteEvent | ReplanEvent | RegistryEvent
+Event = SpillEvent | CleanupEvent | ExpireEvent | PurgeEvent | RerouteEvent | MoveEvent | ReplanEvent | RegistryEvent
 
 
 def events_of(epoch: int, changes: Iterable[Change], cleaning: Cleaning | None) -> list[Event]:
@@ -172,8 +192,8 @@ def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | Non
     if isinstance(change, MergeRuns) and change.is_purge:
         left, run = Rows(change.run.rows), change.run
         return PurgeEvent(epoch, change.reason, Rows(run.rows + change.dropped), left, run.operator, run.input)
-    if isinstance(change, Reroute):
-        return RerouteEvent(epoch, change.reason, Sites(change.sites_before), Sites(change.sites))
+    if isinstance(change, Reroute | MoveGroups):
+        return _routed(epoch, change)
     if isinstance(change, ReplacePlan | ChangeRegistry):
         return _asked_for(epoch, change)
     return None
@@ -184,6 +204,13 @@ def _asked_for(epoch: int, change: ReplacePlan | ChangeRegistry) -> Event:
         return RegistryEvent(epoch, change.reason, Entries(change.before), Entries(change.after))
     now = Operators(tuple(operator.id for operator in change.plan.operators))
     return ReplanEvent(epoch, change.reason, Operators(change.operators_before), now)
+
+
+def _routed(epoch: int, change: Reroute | MoveGroups) -> Event:
+    if isinstance(change, Reroute):
+        return RerouteEvent(epoch, change.reason, Sites(change.sites_before), Sites(change.sites))
+    before, after, groups = Site(change.before), Site(change.after), list(change.groups)
+    return MoveEvent(epoch, change.reason, before, after, change.operator, groups, change.bytes, change.policy)
 
 
 class _File(msgspec.Struct):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from pyspark.sql import functions as F
 
+from watersmeet.runners.spark.split import Routing, site_keys, site_of
 from watersmeet.runners.spark.split import group_of as spark_group
-from watersmeet.runners.spark.split import site_keys, site_of
 from watersmeet.site.messages import HASH, TAG
 from watersmeet.state.groups import first_hash, group_of, group_offsets
 
@@ -25,8 +25,10 @@ def test_spark_and_the_kernels_agree_on_the_group_of_every_hash(spark, groups):
 @pytest.mark.spark
 def test_rows_go_to_the_site_of_their_tags_routing_table(spark):
     rows = spark.createDataFrame([(0, 0), (0, -1), (1, 0), (1, -1)], f"`{TAG}` int, `{HASH}` bigint")
-    sites = rows.select(site_of(TAG, {0: [5, 6], 1: [7, 8]}, 2, F.col(HASH)).alias("site")).collect()
-    assert [row.site for row in sites] == [5, 6, 7, 8]
+    for is_listed in (False, True):
+        routing = Routing({"x": (5, 6), "y": (7, 8)}, 2, is_listed)
+        sites = rows.select(site_of(TAG, {0: "x", 1: "y"}, routing, F.col(HASH)).alias("site")).collect()
+        assert [row.site for row in sites] == [5, 6, 7, 8]
 
 
 @pytest.mark.spark
@@ -36,10 +38,18 @@ def test_every_group_goes_to_its_site_be_there_few_or_many(spark, sites):
     table = np.sort(rng.integers(0, sites, groups)) * 7
     hashes = rng.integers(-(2**63), 2**63, 500)
     rows = spark.createDataFrame([(0, int(h)) for h in hashes], f"`{TAG}` int, `{HASH}` bigint")
-    found = [
-        row.site for row in rows.select(site_of(TAG, {0: table.tolist()}, groups, F.col(HASH)).alias("site")).collect()
-    ]
+    routing = Routing({"x": tuple(table.tolist())}, groups)
+    found = [row.site for row in rows.select(site_of(TAG, {0: "x"}, routing, F.col(HASH)).alias("site")).collect()]
     assert found == table[group_of(hashes.view(np.uint64), groups)].tolist()
+
+
+def test_tables_are_listed_once_they_have_changed():
+    first, other = Routing({"x": (0, 1)}, 2), Routing({"x": (1, 1)}, 2)
+    assert not first.after(None).is_listed
+    assert not first.after(first.after(None)).is_listed
+    moved = other.after(first.after(None))
+    assert moved.is_listed
+    assert first.after(moved).is_listed
 
 
 @pytest.mark.spark

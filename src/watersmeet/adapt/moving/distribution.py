@@ -1,7 +1,12 @@
-"""Where groups live at first (Lazy/Active 3.2): spread evenly, neighbours together, so that a run covers few ranges."""
+"""Where groups live at first (Lazy/Active 3.2): spread evenly, or by weights.
 
-from collections.abc import Iterator
+Neighbours are together, so that a run covers few ranges.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from watersmeet.adapt.policy import Moment, Suggestion, View
 from watersmeet.model.ids import SiteId
@@ -18,6 +23,24 @@ def even(groups: int, sites: int) -> tuple[SiteId, ...]:
     return tuple(SiteId(group * sites // groups) for group in range(groups))
 
 
+def weighted(groups: int, weights: Sequence[float]) -> tuple[SiteId, ...]:
+    """Each site gets groups in proportion to its weight, give or take one; none where it has none.
+
+    >>> weighted(10, [9, 1])
+    (0, 0, 0, 0, 0, 0, 0, 0, 0, 1)
+    >>> weighted(4, [0, 1, 1])
+    (1, 1, 2, 2)
+    """
+    ends = np.cumsum(np.asarray(weights, np.float64)) / sum(weights) * groups
+    found = np.searchsorted(ends, np.arange(groups) + 0.5, side="right")
+    return tuple(SiteId(site) for site in np.minimum(found, len(weights) - 1).tolist())
+
+
+def spread(groups: int, sites: int, weights: Sequence[float] = ()) -> tuple[SiteId, ...]:
+    """By weights, if there is one for every site; else evenly."""
+    return weighted(groups, weights) if len(weights) == sites else even(groups, sites)
+
+
 @dataclass(frozen=True)
 class ResizePolicy:
     """Spreads the groups of every operator anew when the number of sites has changed.
@@ -31,12 +54,13 @@ class ResizePolicy:
     """
 
     sites: int
+    weights: tuple[float, ...] = ()
     moments: frozenset[Moment] = frozenset({"start"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
-        """An even distribution, if there is another number of sites."""
+        """The first distribution, if there is another number of sites."""
         manifest = view.manifest
         if manifest.sites != self.sites:
-            routing = dict.fromkeys(manifest.operators, even(manifest.groups, self.sites))
+            routing = dict.fromkeys(manifest.operators, spread(manifest.groups, self.sites, self.weights))
             change = Reroute(routing, self.sites, "the number of sites has changed", manifest.sites)
             yield Suggestion(change, dict.fromkeys(routing, GroupSet.all(manifest.groups)))

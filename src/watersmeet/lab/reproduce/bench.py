@@ -29,11 +29,23 @@ Say = Callable[[str], None]
 class Bench:
     """Makes runs, or gives those that were made."""
 
-    def __init__(self, spark: SparkSession, folder: Path, say: Say, watch: Say | None = None, *, quick: bool) -> None:
-        self._spark, self._folder, self._say, self._watch = spark, folder, say, watch
+    def __init__(
+        self, spark: SparkSession | None, folder: Path, say: Say, watch: Say | None = None, *, quick: bool
+    ) -> None:
+        self._session, self._folder, self._say, self._watch = spark, folder, say, watch
         self.quick = quick
         self._streams: dict[Setting, Streams] = {}
         self._records: dict[tuple[Setting, Treatment], Record] = {}
+
+    @property
+    def _spark(self) -> SparkSession:
+        if self._session is None:
+            raise ValueError("an experiment that needs Spark says that it does")
+        return self._session
+
+    def say(self, line: str) -> None:
+        """Tell what has been done."""
+        self._say(line)
 
     def runs(self, setting: Setting, treatments: Mapping[str, Treatment]) -> dict[str, Record]:
         """The records of some treatments of a setting, by their names."""
@@ -71,7 +83,7 @@ class Bench:
         writer = setting.relation(self._spark, self._frames(setting, size)).writeStream.format("parquet")
         writer = writer.option("path", str(folder / "results")).option("checkpointLocation", str(folder / "checkpoint"))
         writer = writer.options(sites=setting.sites, partitionGroups=size.groups, cleanup="end")
-        writer = writer.option("memoryBudget", WITHOUT_LIMIT)
+        writer = writer.option("memoryBudget", WITHOUT_LIMIT).option("adaptation", "none")
         if treatment.strategy:
             writer = writer.option("memoryBudget", setting.budget_bytes(quick=self.quick))
             writer = writer.options(spillStrategy=treatment.strategy, spillFraction=treatment.fraction, spillSeed=1)

@@ -61,12 +61,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure or number of a paper."""
+    """One figure or number of a paper; those in the simulator need no Spark."""
 
     name: str
     source: str
     title: str
     measure: Callable[[Bench], Outcome]
+    needs_spark: bool = True
 
 
 Judge = Callable[[Runs], Sequence[Finding]]

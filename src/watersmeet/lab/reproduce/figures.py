@@ -1,6 +1,6 @@
 """Pictures in the papers' form: results over time, memory over time, bars."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,30 @@ def bars(panels: Mapping[str, Mapping[str, float]], title: str) -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
     places[0].invert_yaxis()
     figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def lines(
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    title: str,
+    across: str,
+    up: str,
+    *,
+    log: bool = False,
+) -> Figure:
+    """A line for every name: places across, and values."""
+    figure, axes = _new(title)
+    for (name, (places, values)), (colour, marker) in zip(series.items(), _styles(), strict=False):
+        every = max(1, len(places) // MARKED)
+        axes.plot(places, values, label=name, color=colour, marker=marker, markevery=every)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    if log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.legend(frameon=False)
     return figure
 
 

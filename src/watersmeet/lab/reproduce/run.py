@@ -42,14 +42,17 @@ def choose(names: Sequence[str]) -> list[Experiment]:
 
 
 def reproduce(
-    spark: SparkSession,
+    spark: SparkSession | None,
     folders: dict[str, Path],
     say: Say,
     watch: Say | None = None,
     *,
     quick: bool = False,
 ) -> Report:
-    """Carry out the experiments that have a folder; ``quick`` takes tiny sizes and judges no claims."""
+    """Carry out the experiments that have a folder; ``quick`` takes tiny sizes and judges no claims.
+
+    Those in the simulator need no Spark.
+    """
     told = []
     with tempfile.TemporaryDirectory(prefix="watersmeet-reproduce-", ignore_cleanup_errors=True) as work:
         bench = Bench(spark, Path(work), say, watch, quick=quick)

@@ -47,7 +47,7 @@ class Simulation:
         choose = None if isinstance(decide, str) else decide(self.runner)
         self.versions = UnstoredVersions(expected.first_manifest())
         self.loop = start_driver(
-            self.versions, self.runner, DriverOptions("simulation", expected, memory, choose=choose)
+            self.versions, self.runner, DriverOptions("simulation", expected, memory, choose=choose, adaptation="none")
         )
         self.steps: list[StepMetrics] = []
 

@@ -22,7 +22,7 @@ from watersmeet.model.ids import InputName
 from watersmeet.model.plan import QUOTED, Column, Input, Operator, quoted
 from watersmeet.runners.spark.exchange import Exchange
 from watersmeet.runners.spark.session import this_python
-from watersmeet.runners.spark.split import all_of, by_case, expression, hash_of, is_whole, site_of
+from watersmeet.runners.spark.split import Routing, all_of, by_case, expression, hash_of, is_whole, site_of
 from watersmeet.runners.spark.types import spark_schema
 from watersmeet.runners.spark.union import STREAM, UnionLayout, holds_back, passes
 from watersmeet.runners.spark.worker_socket import acknowledge_at_once
@@ -34,8 +34,6 @@ from watersmeet.site.task import SiteTask
 
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _NAME_OR_TEXT = re.compile(rf"{_TEXT}|{QUOTED}\.{QUOTED}")
-
-Routing = Mapping[str, Sequence[int]]
 
 
 def run_level(exchange: Exchange, delta: DataFrame | None, spec: LevelSpec, report: Report) -> DataFrame:
@@ -54,7 +52,6 @@ class FirstDelta:
     """
 
     union: UnionLayout
-    groups: int
     _made_for: tuple[object, Routing] | None = None
     _where: SparkColumn | None = None
     _columns: list[SparkColumn] = field(default_factory=list)
@@ -76,9 +73,7 @@ class FirstDelta:
         stream_of |= {tag: numbers[promises_name(stream.name)] for tag, stream in promises.items()}
         rules = {stream_of[tag]: self._rule(topology, source) for tag, source in inputs.items()}
         rules |= {stream_of[tag]: _Rule(is_promise=True) for tag in promises}
-        tables = {
-            stream_of[tag]: routing[topology.inputs[own[source.name][0]][0].id] for tag, source in sources.items()
-        }
+        operators = {stream_of[tag]: topology.inputs[own[source.name][0]][0].id for tag, source in sources.items()}
         layout = topology.incoming(0)
         hashed = by_case(STREAM, {number: rule.hash for number, rule in rules.items()}, rules)
         kind = by_case(STREAM, {number: rule.kind for number, rule in rules.items()}, rules)
@@ -89,7 +84,7 @@ class FirstDelta:
         kept = {number: F.lit(True) if rule.keeps_all else rule.joins for number, rule in rules.items()}
         self._where = None if all(all_kept) else by_case(STREAM, kept, rules)
         self._columns = [
-            site_of(STREAM, tables, self.groups, hashed).alias(SITE),
+            site_of(STREAM, operators, routing, hashed).alias(SITE),
             (tag + kind if any(all_kept) else tag).alias(TAG),
             hashed.alias(HASH),
             *slots,
@@ -149,7 +144,7 @@ class _Rule:
         return F.when(self.joins, 0).otherwise(others)
 
 
-def next_delta(produced: DataFrame, topology: Topology, level: int, routing: Routing, groups: int) -> DataFrame:
+def next_delta(produced: DataFrame, topology: Topology, level: int, routing: Routing) -> DataFrame:
     """What a level produced as messages for the next: rows are filtered, hashed and routed; others know their site."""
     if topology.packs(level):
         return produced
@@ -158,7 +153,7 @@ def next_delta(produced: DataFrame, topology: Topology, level: int, routing: Rou
     tags = {tag: tag for tag in fed}
     keys = {tag: tuple(in_slots(key.sql, below) for key in source.keys) for tag, source in sources.items()}
     hashed = by_case(TAG, {tag: hash_of(texts) for tag, texts in keys.items()}, keys)
-    site = site_of(TAG, {tag: routing[topology.inputs[tag][0].id] for tag in fed}, groups, hashed)
+    site = site_of(TAG, {tag: topology.inputs[tag][0].id for tag in fed}, routing, hashed)
     unmatched = [tag for tag in fed if topology.is_preserved(tag)]
     passed = by_case(TAG, {tag: _passes(fed[tag][0], () if tag in unmatched else keys[tag], below) for tag in fed})
     is_row = F.col(TAG) < F.lit(INPUTS_MAX)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.driver.checkpoint import Checkpoint, Expectation, open_checkpoint
 from watersmeet.driver.loop import Loop
@@ -59,6 +60,7 @@ class Start:
     ends_input: bool = False
     rejected_path: str | None = None
     copies: str | None = None
+    adaptation: str = DEFAULT_ADAPTATION
 
     @property
     def ends_by_itself(self) -> bool:
@@ -220,5 +222,6 @@ def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str
         files,
         rejected_path=start.rejected_path,
         cleans_when_idle=start.cleans_when_idle,
+        adaptation=start.adaptation,
     )
     return start_driver(checkpoint, runner, options)

@@ -25,7 +25,7 @@ from watersmeet.runners.spark.projection import Projection
 from watersmeet.runners.spark.reports import Reports
 from watersmeet.runners.spark.session import clone_session, prepare_stream_session
 from watersmeet.runners.spark.sinks import Sink, Written
-from watersmeet.runners.spark.split import site_keys
+from watersmeet.runners.spark.split import Routing, site_keys
 from watersmeet.runners.spark.union import UnionLayout
 from watersmeet.site.effects import Effects, read_effects
 from watersmeet.site.result_files import ResultFormat
@@ -119,14 +119,14 @@ class Ready:
     exchange: Exchange
     batch_limit: BatchLimit
     first: FirstDelta
+    routing: Routing | None = None
 
     @classmethod
     def of(cls, session: SparkSession, step: Step[DataFrame], union: UnionLayout) -> "Ready":
         """Prepare a session that is our own or the stream's."""
         prepare_stream_session(session)
         keys = site_keys(step.manifest.sites)
-        first = FirstDelta(union, step.manifest.groups)
-        return cls(session, keys, exchange_of(session, keys), BatchLimit.of(session), first)
+        return cls(session, keys, exchange_of(session, keys), BatchLimit.of(session), FirstDelta(union))
 
     def serves(self, session: SparkSession | None, sites: int) -> bool:
         """Whether it can be used for a step; one without a batch can use any session that there is."""
@@ -167,7 +167,7 @@ class Job:
         lowest, *higher = step.levels
         rows = run_level(exchange, self._first_delta(), lowest, runner.reports.report)
         for spec in higher:
-            delta = next_delta(rows, step.topology, spec.level, self._routing, step.manifest.groups)
+            delta = next_delta(rows, step.topology, spec.level, self._routing)
             rows = run_level(exchange, delta, spec, runner.reports.report)
         return rows
 
@@ -214,11 +214,12 @@ class Job:
         return input_bytes(self.step.batch) if self.ready.exchange.leads else None
 
     @cached_property
-    def _routing(self) -> dict[str, tuple[int, ...]]:
+    def _routing(self) -> Routing:
         """Every operator's routing table in terms of site keys."""
-        keys = self.step.levels[0].site_keys
-        operators = self.step.manifest.operators
-        return {name: tuple(keys[site] for site in state.routing) for name, state in operators.items()}
+        keys, manifest = self.step.levels[0].site_keys, self.step.manifest
+        tables = {str(name): tuple(keys[site] for site in state.routing) for name, state in manifest.operators.items()}
+        self.ready.routing = Routing(tables, manifest.groups).after(self.ready.routing)
+        return self.ready.routing
 
 
 def run_unread(rows: DataFrame) -> None:

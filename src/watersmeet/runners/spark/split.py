@@ -1,11 +1,12 @@
 """The split operator, as Spark's columns: key -> hash -> group -> site.
 
-The group is defined as in `watersmeet.state.groups`. A routing table becomes constants of the plan; its entries are the
-*site keys*, integers that Spark's own hash partitioning sends to distinct partitions.
+The group is defined as in `watersmeet.state.groups`. A routing table is part of the plan; its entries are the *site
+keys*, integers that Spark's own hash partitioning sends to distinct partitions.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 
@@ -46,15 +47,38 @@ def group_of(hashed: SparkColumn, groups: int) -> SparkColumn:
     return F.shiftright(F.shiftrightunsigned(hashed, 32) * F.lit(groups), 32)
 
 
-def site_of(case: str, routings: Mapping[int, Sequence[int]], groups: int, hashed: SparkColumn) -> SparkColumn:
-    """A row's site key, by the routing table of its case: its stream, or the input it is for.
+@dataclass(frozen=True)
+class Routing:
+    """The routing table of every operator: for each group the key of its site.
+
+    Tables are written into the plan of a batch. Few ranges of groups are compared with, which Spark plans quickest; but
+    constants of whole numbers are part of the code that Spark makes of a plan, so that every other table would be
+    compiled anew, which takes longer than many an epoch. Where tables change while a query runs, they are *listed*: all
+    of them are one list, which is an argument of the code. Whatever is in it, the code is the same.
+    """
+
+    tables: Mapping[str, tuple[int, ...]]
+    groups: int
+    is_listed: bool = False
+
+    def after(self, before: "Routing | None") -> "Routing":
+        """The same, listed if another was there before; once that has happened, tables stay listed."""
+        is_listed = before is not None and (before.is_listed or before.tables != self.tables)
+        return replace(self, is_listed=is_listed)
+
+
+def site_of(case: str, operators: Mapping[int, str], routing: Routing, hashed: SparkColumn) -> SparkColumn:
+    """A row's site key, by the routing table of its case's operator: a case is its stream, or the input it is for.
 
     It never is a constant, even if all keys or all sites are the same: Spark would partition by the constant, and not
     by the column, and could not tell any more that sites are kept apart.
     """
-    group = group_of(hashed, groups)
-    texts = {number: tuple(routing) for number, routing in routings.items()}
-    key = by_case(case, {number: _look_up(table, group) for number, table in texts.items()}, texts)
+    tables = {number: routing.tables[name] for number, name in operators.items()}
+    group = group_of(hashed, routing.groups)
+    if routing.is_listed or any(len(_ends(table)) >= COMPARED_RANGES for table in tables.values()):
+        key = _listed(case, operators, routing, group)
+    else:
+        key = by_case(case, {number: _compared(table, group) for number, table in tables.items()}, tables)
     return key + F.lit(0) * F.spark_partition_id()
 
 
@@ -108,15 +132,26 @@ def _rotate(word: int, bits: int) -> int:
     return (word << bits | word >> 32 - bits) & _WORD
 
 
-def _look_up(table: Sequence[int], group: SparkColumn) -> SparkColumn:
-    """Few ranges are compared with; many are looked up in a list, which takes Spark longer to plan."""
-    ends = [number for number, (here, following) in enumerate(pairwise(table), start=1) if here != following]
+def _listed(case: str, operators: Mapping[int, str], routing: Routing, group: SparkColumn) -> SparkColumn:
+    """The entry of a group in the list of all operators' tables."""
+    names = sorted(set(operators.values()))
+    first = {number: 1 + names.index(name) * routing.groups for number, name in operators.items()}
+    text = ",".join(str(key) for name in names for key in routing.tables[name])
+    entries = F.split(F.lit(text), ",").cast(ArrayType(IntegerType()))
+    place = group + by_case(case, {number: F.lit(at) for number, at in first.items()}, first)
+    return F.element_at(entries, place.cast(IntegerType()))
+
+
+def _compared(table: Sequence[int], group: SparkColumn) -> SparkColumn:
+    ends = _ends(table)
     if not ends:
         return F.lit(table[-1])
-    if len(ends) < COMPARED_RANGES:
-        return _first((group < end, F.lit(table[end - 1])) for end in ends).otherwise(table[-1])
-    entries = F.split(F.lit(",".join(map(str, table))), ",").cast(ArrayType(IntegerType()))
-    return F.element_at(entries, (group + 1).cast(IntegerType()))
+    return _first((group < end, F.lit(table[end - 1])) for end in ends).otherwise(table[-1])
+
+
+def _ends(table: Sequence[int]) -> list[int]:
+    """Where another range of groups with one site begins."""
+    return [number for number, (here, following) in enumerate(pairwise(table), start=1) if here != following]
 
 
 def _first(cases: Iterable[tuple[SparkColumn, SparkColumn]]) -> SparkColumn:

@@ -19,6 +19,12 @@ _MODULES = (
     "lazy_10",
     "lazy_11",
     "lazy_12",
+    "flux_03",
+    "flux_06",
+    "flux_07",
+    "flux_08",
+    "flux_09",
+    "flux_10",
 )
 _FOUND: tuple[Experiment, ...] = tuple(import_module(f"{__name__}.{name}").EXPERIMENT for name in _MODULES)
 EXPERIMENTS = {experiment.name: experiment for experiment in _FOUND}

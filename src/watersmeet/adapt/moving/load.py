@@ -1,0 +1,47 @@
+"""What an epoch asked of the sites: the statistics that the Flux-Cons instances of its paper send (Flux 5.1, 5.3).
+
+A site is *busy* while its tasks make results or write state, and idle while they wait for rows or for the other sites.
+Its utilisation is ``U = 1 - idle / duration``. What a group was given to do is the number of *tuples processed*: rows
+that came, and results that were made of them, for a join's work follows both.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from watersmeet.adapt.statistics import Floats
+from watersmeet.model.ids import OperatorId
+
+
+@dataclass(frozen=True)
+class EpochLoad:
+    """One epoch; ``busy_ms`` is by level and site, ``tuples`` and ``results`` of an operator are by group.
+
+    ``executors`` names for every site who did its work, ``workers`` how many processes of each did. The ``results`` of
+    a group are those of the query that came through it. ``memory_bytes`` is what each site may hold, where they differ.
+
+    >>> load = EpochLoad(200.0, np.array([[150.0, 50.0]]), {}, ("a", "b"), {"a": 1, "b": 1})
+    >>> load.utilisation.tolist(), load.is_shared
+    ([0.75, 0.25], True)
+    """
+
+    duration_ms: float
+    busy_ms: Floats
+    tuples: Mapping[OperatorId, Floats]
+    executors: Sequence[str]
+    workers: Mapping[str, int]
+    results: Mapping[OperatorId, Floats] = field(default_factory=dict)
+    memory_bytes: Floats | None = None
+
+    @property
+    def utilisation(self) -> Floats:
+        """U of every site."""
+        idle_ms = np.maximum(self.duration_ms - self.busy_ms.sum(axis=0), 0.0)
+        used: Floats = 1.0 - idle_ms / max(self.duration_ms, 1e-9)
+        return used
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several processes did the work; one that does that of all sites gains nothing by moves."""
+        return sum(self.workers.values()) > 1

@@ -1,0 +1,39 @@
+"""What the tasks of an epoch tell about the load of sites and groups, added up for the policies that move groups."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from watersmeet.adapt.moving.load import EpochLoad
+from watersmeet.adapt.statistics import Floats
+from watersmeet.model.ids import OperatorId
+from watersmeet.site.counts import added
+from watersmeet.site.effects import Effects
+from watersmeet.state.changes import AddRun
+from watersmeet.state.manifest import Manifest
+
+
+def load_of(manifest: Manifest, effects: Sequence[Effects], duration_ms: float) -> EpochLoad:
+    """The load of an epoch that has read a manifest."""
+    busy = np.zeros((manifest.plan.root.level + 1, manifest.sites))
+    executors, workers = [""] * manifest.sites, dict[str, set[int]]()
+    for each in effects:
+        place = f"{each.host}:{each.executor}"
+        busy[each.level, each.site] += each.busy_ms + each.receive_ms
+        executors[each.site] = place
+        workers.setdefault(place, set()).add(each.worker)
+    names, groups = [operator.id for operator in manifest.plan.operators], manifest.groups
+    tuples = _rows_that_came(names, effects, groups)
+    for name in names:
+        tuples[name] += added([each.local for each in effects], groups, name)
+    results = {name: added([each.traced for each in effects], groups, name).astype(np.float64) for name in names}
+    processes: Mapping[str, int] = {place: len(found) for place, found in workers.items()}
+    return EpochLoad(duration_ms, busy, tuples, executors, processes, results)
+
+
+def _rows_that_came(names: Sequence[OperatorId], effects: Sequence[Effects], groups: int) -> dict[OperatorId, Floats]:
+    came = {name: np.zeros(groups) for name in names}
+    for change in (change for each in effects for change in each.changes):
+        if isinstance(change, AddRun) and change.run.rows:
+            came[change.run.operator][change.run.groups.mask(groups)] += change.run.group_rows.array
+    return came

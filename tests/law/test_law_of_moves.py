@@ -1,0 +1,154 @@
+"""The law with groups that move, by every policy and by force, in all kinds of queries, with spills and crashes."""
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.law import test_law_of_aggregates as aggregates
+from tests.law import test_law_of_outer_joins as outer
+from tests.law import test_law_of_time as times
+from tests.law.test_law_in_process import results_of, results_within_a_budget
+from tests.law.test_law_of_aggregates import grouped_cases
+from tests.support import in_process
+from tests.support.draws import cases, outer_cases, timed_cases
+from tests.support.in_process import InProcess, Moving
+from tests.support.law_runs import LAW, merged_early
+from tests.support.oracle import difference, joined
+from tests.support.states import two_way_plan
+
+from watersmeet.adapt.moving import auto
+from watersmeet.adapt.moving.policies import ADAPTATIONS
+from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.state.events import MoveEvent, SpillEvent
+
+SOME = settings(LAW, max_examples=min(LAW.max_examples, 60))
+POLICIES = st.sampled_from(sorted(ADAPTATIONS))
+SEEDS = st.integers(0, 2**32)
+
+
+@contextmanager
+def moved_by(adaptation: str) -> Iterator[None]:
+    """Queries of this block have sites in processes of their own, and a policy that moves as often as it can."""
+    with merged_early() as patch:
+        times = 1e4 if adaptation == "auto" else 1.0  # so much that it is worth moving
+        patch.setattr(in_process, "moving", Moving(adaptation, apart=True, hasty=True, times=times))
+        for name in ("WATCHED_LEAST", "NOTICEABLE", "SURE", "FIRST_COST_MS"):
+            patch.setattr(auto, name, 0)
+        yield
+
+
+def check(kind: str, case, seed: int, *, budget: bool) -> None:
+    if kind == "joins":
+        got = results_within_a_budget(case, seed) if budget else results_of(case, seed, disturb=True)
+        expected = joined(case.streams, case.conditions)
+        assert got == expected, difference(got, expected)
+    else:
+        {"windows": times, "outer": outer, "aggregates": aggregates}[kind].check(case, seed, budget=budget)
+
+
+@given(case=cases(), seed=SEEDS, policy=POLICIES, budget=st.booleans())
+@SOME
+def test_no_policy_changes_a_join(case, seed, policy, budget) -> None:
+    with moved_by(policy):
+        check("joins", case, seed, budget=budget)
+
+
+@given(case=timed_cases(), seed=SEEDS, policy=POLICIES, budget=st.booleans())
+@SOME
+def test_no_policy_changes_a_window(case, seed, policy, budget) -> None:
+    with moved_by(policy):
+        check("windows", case, seed, budget=budget)
+
+
+@given(case=outer_cases(), seed=SEEDS, policy=POLICIES, budget=st.booleans())
+@SOME
+def test_no_policy_changes_an_outer_join(case, seed, policy, budget) -> None:
+    with moved_by(policy):
+        check("outer", case, seed, budget=budget)
+
+
+@given(case=grouped_cases(), seed=SEEDS, policy=POLICIES, budget=st.booleans())
+@SOME
+def test_no_policy_changes_an_aggregate(case, seed, policy, budget) -> None:
+    with moved_by(policy):
+        check("aggregates", case, seed, budget=budget)
+
+
+KINDS = {"joins": cases, "windows": timed_cases, "outer": outer_cases, "aggregates": grouped_cases}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_the_law_of_moves_holds_thousands_of_times(kind) -> None:
+    @given(case=KINDS[kind](), seed=SEEDS, policy=POLICIES, budget=st.booleans())
+    @settings(LAW, max_examples=1500)
+    def law(case, seed, policy, budget) -> None:
+        with moved_by(policy):
+            check(kind, case, seed, budget=budget)
+
+    law()
+
+
+ROWS, EPOCHS = 60, 12
+
+
+def streams(seed: int) -> list[dict[str, pa.Table]]:
+    rng = np.random.default_rng(seed)
+    keys = [rng.zipf(1.5, ROWS) % 40 for _ in range(2 * EPOCHS)]
+    return [{name: pa.table({"k": keys.pop(), "v": np.arange(ROWS)}) for name in "AB"} for _ in range(EPOCHS)]
+
+
+def run(query: InProcess, seed: int) -> Counter[str]:
+    got, chance = Counter(), random.Random(seed)
+    for tables in streams(seed):
+        if chance.random() < 0.2:
+            query.attempt(tables)
+        got += rows_of(query.epoch(tables))
+    while query.is_missing:
+        got += rows_of(query.clean("end", None))
+    return got
+
+
+def rows_of(table: pa.Table) -> Counter[str]:
+    return Counter(map(repr, table.flatten().to_pylist()))
+
+
+@pytest.mark.parametrize("policy", sorted(ADAPTATIONS))
+@pytest.mark.parametrize("budget", [None, 6_000])
+def test_every_policy_moves_groups_off_a_site_that_has_them_all_and_the_results_stay(policy, budget) -> None:
+    options = MemoryOptions(budget, fraction=0.3, strategy="global-output")
+    with moved_by(policy), tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        query = InProcess(two_way_plan(), folder, groups=32, sites=3, options=options, weights=(1.0, 0.0, 0.0))
+        assert set(query.manifest.operators[query.plan.root.id].routing) == {0}
+        got = run(query, 1)
+        events = query.loop.stepper.checkpoint.events()
+    moves = [event for event in events if isinstance(event, MoveEvent)]
+    assert moves, "nothing moved"
+    assert {event.policy for event in moves} == {policy}
+    assert all(event.reason and event.groups and event.before != event.after for event in moves)
+    assert any(isinstance(event, SpillEvent) for event in events) == (budget is not None)
+    with moved_by("none"), tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        assert run(InProcess(two_way_plan(), folder, groups=32, sites=1), 1) == got
+
+
+def test_a_move_that_was_committed_outlives_a_crash_and_a_restart() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        query, tables = InProcess(two_way_plan(), folder, groups=4, sites=2), streams(3)
+        query.epoch(tables[0])
+        query.move([0, 1], 0, 1)
+        query.attempt(tables[1])
+        assert query.manifest.operators[query.plan.root.id].routing == (0, 0, 1, 1), "it was killed before the commit"
+        query.move([0], 0, 1)
+        query.epoch(tables[1])
+        query.recover()
+        assert query.manifest.operators[query.plan.root.id].routing == (1, 0, 1, 1)
+        query.epoch(tables[2])
+        assert query.manifest.operators[query.plan.root.id].routing == (1, 0, 1, 1)

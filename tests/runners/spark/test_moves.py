@@ -1,0 +1,81 @@
+"""Groups that move while a query runs on Spark: results stay, and Spark compiles nothing anew."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.support.oracle import joined
+from tests.support.spark_runs import PATIENCE_S, Collected
+
+import watersmeet as wm
+from watersmeet.adapt.policy import Moment, Suggestion
+from watersmeet.model.ids import SiteId
+from watersmeet.state.changes import MoveGroups
+from watersmeet.state.groups import GroupSet
+
+pytestmark = pytest.mark.spark
+
+EPOCHS, WARM, GROUPS = 12, 6, 20
+CONDITIONS = ["A.k = B.k", "B.m = C.m"]
+
+
+@dataclass
+class Shuffled:
+    """Moves random groups of every operator between two sites, every epoch."""
+
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(5))
+    moments: frozenset[Moment] = frozenset({"step"})
+
+    def suggest(self, view):
+        for name in view.manifest.operators:
+            lots = self.rng.random(GROUPS)
+            for before, chosen in ((0, lots < 0.3), (1, lots > 0.7)):
+                groups = GroupSet.within(chosen)
+                change = MoveGroups(name, groups, SiteId(before), SiteId(1 - before), "test", reason="by lot")
+                yield Suggestion(change, {name: groups})
+
+
+class Counted(Collected):
+    """Counts how often Spark has compiled code up to the end of each epoch."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__()
+        self._times = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()  # noqa: SLF001
+        self.compiled: list[int] = []
+
+    def __call__(self, rows: DataFrame, epoch: int) -> None:
+        super().__call__(rows, epoch)
+        self.compiled.append(int(self._times.getCount()))
+
+
+def tables(kind: pa.DataType) -> dict[str, list[pa.Table]]:
+    rng = np.random.default_rng(11)
+    columns = {"A": ["k"], "B": ["k", "m"], "C": ["m"]}
+    keys = {(name, column): rng.integers(0, 60, (EPOCHS, 40)) for name, some in columns.items() for column in some}
+    return {
+        name: [pa.table({c: pa.array(keys[name, c][epoch]).cast(kind) for c in some}) for epoch in range(EPOCHS)]
+        for name, some in columns.items()
+    }
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()], ids=["parcels", "slots"])
+@pytest.mark.parametrize("shortcut", [True, False])
+def test_another_routing_in_every_epoch_is_exact_and_compiled_once(spark, kind, shortcut):
+    data, sink, flow = tables(kind), Counted(spark), wm.Flow(spark)
+    a, b, c = (flow.stream(name, wm.testing.replay(spark, parts)) for name, parts in data.items())
+    writer = a.join(b, on=CONDITIONS[0]).join(c, on=CONDITIONS[1]).writeStream.foreachBatch(sink)
+    writer = writer.option("sites", 2).option("partitionGroups", GROUPS).option("siteWeights", "1,0")
+    with wm.testing.thrown(shortcut=shortcut):
+        query = writer.trigger(availableNow=True).start()
+    coordinator = query._run.loop.stepper.coordinator  # noqa: SLF001
+    coordinator.policies = [*coordinator.policies, Shuffled()]
+    assert query.awaitTermination(PATIENCE_S)
+    assert query.exception() is None
+    assert sink.rows == joined(data, CONDITIONS)
+    moves = Counter(event["epoch"] for event in query.events() if event["kind"] == "move")
+    assert len(moves) >= WARM, "groups have not moved"
+    assert "adaptation auto" in query.plan
+    assert sink.compiled[-1] - sink.compiled[WARM] == 0, sink.compiled
