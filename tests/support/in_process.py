@@ -24,6 +24,7 @@ from watersmeet.operators.hashing import is_hashable
 from watersmeet.planning.trace import traced
 from watersmeet.runners.local import LocalOffsets, LocalRunner, Tables, hash_whole_numbers
 from watersmeet.site.result_files import ResultFormat
+from watersmeet.site.spec import Function
 from watersmeet.state.changes import Reroute
 from watersmeet.state.groups import Hashes
 from watersmeet.state.manifest import Manifest
@@ -53,6 +54,7 @@ class InProcess:
     options: MemoryOptions = field(default_factory=MemoryOptions)
     slice_bytes: int | None = None
     files: ResultFormat | None = None
+    functions: Mapping[str, Function] = field(default_factory=dict)
     offsets: LocalOffsets = field(default_factory=LocalOffsets)
     loop: Loop[Tables] = field(init=False)
 
@@ -69,7 +71,14 @@ class InProcess:
         self.runner = FileRunner(checkpoint.storage, evaluate, self._hashes)
         parcels = self.parcels and self.hash_bits == FULL_HASH_BITS
         options = DriverOptions(
-            driver, expected, self.options, self.retained, self.files, round_bytes=self.round_bytes, parcels=parcels
+            driver,
+            expected,
+            self.options,
+            self.retained,
+            self.files,
+            round_bytes=self.round_bytes,
+            parcels=parcels,
+            functions=self.functions,
         )
         self.loop = start_driver(checkpoint, self.runner, options)
         if self.slice_bytes is not None:

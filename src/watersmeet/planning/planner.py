@@ -23,6 +23,7 @@ from watersmeet.planning.matching import Tests
 from watersmeet.planning.names import Scope, check_names
 from watersmeet.planning.pruning import prune
 from watersmeet.planning.reach import Reach, closed, is_exact, reach_of
+from watersmeet.planning.ring import check_rings, refuse_on_one_stream, with_ring_tests
 from watersmeet.planning.tree import Branch, grow, streams_of
 
 
@@ -53,6 +54,7 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     times = {each.name: time for each in streams if (time := time_column(each, scope))}
     told = [each for each in grown.filters if _is_told(each, grown.branch, times)]
     placed = place([each for each in grown.filters if each not in told], grown.branch, grown.after)
+    refuse_on_one_stream(placed)
     planned = tuple(_stream(each, scope, placed) for each in streams)
     check_times(planned)
     tests = tuple(each for each in grown.branch.tests if not _is_told(each, grown.branch, times))
@@ -69,7 +71,8 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     computed = {key.column: key.type for each in keyed for part in each.inputs for key in part.keys if key.column}
     reach = [*closed(reach_of(grown.filters, times)).items(), *reach_of(grown.branch.tests, times).items()]
     operators = tuple(_with_time_conditions(each, told) for each in operators)
-    return with_lives(Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items())), _least(reach))
+    made_plan = Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items()))
+    return check_rings(with_lives(made_plan, _least(reach)), scope)
 
 
 def plan_name(streams: Sequence[StreamNode]) -> str:
@@ -81,7 +84,11 @@ def _drafts(
     branch: Branch, placed: Placed, scope: Scope, types: KeyTypes
 ) -> tuple[tuple[Operator, ...], dict[Column, pa.DataType]]:
     """The operators of the joins, still without the columns they keep; none where there is one stream."""
-    return with_tests(operators_of(branch, placed, types), branch, scope, types) if branch.inputs else ((), {})
+    if not branch.inputs:
+        return (), {}
+    rings, made = with_ring_tests(operators_of(branch, placed, types), scope, types)
+    operators, kinds = with_tests(rings, branch, scope, types) if branch.how != "inner" else (rings, {})
+    return operators, {**made, **kinds}
 
 
 def _refuse_outer(branch: Branch) -> None:

@@ -105,7 +105,10 @@ def _moments_start(values: pa.Array, groups: Index) -> Parts:
     """The number of values, their mean, and the sum of the squares of how far they are from it."""
     count, size = np.zeros(_size(groups)), _size(groups)
     known = values.is_valid().to_numpy(zero_copy_only=False)
-    numbers, own = values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)[known], groups[known]
+    numbers, own = (
+        values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)[known],
+        groups[known],
+    )
     count = np.bincount(own, minlength=size).astype(np.float64)
     mean = np.bincount(own, weights=numbers, minlength=size) / np.maximum(count, 1)
     squares = np.bincount(own, weights=(numbers - mean[own]) ** 2, minlength=size)

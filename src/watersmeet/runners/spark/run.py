@@ -30,6 +30,7 @@ from watersmeet.runners.spark.session import check_workers, start_workers
 from watersmeet.runners.spark.sinks import Sink
 from watersmeet.runners.spark.union import UnionLayout
 from watersmeet.site.result_files import ResultFormat
+from watersmeet.site.spec import Function
 from watersmeet.state.events import Event
 from watersmeet.state.inspect import state_table
 from watersmeet.state.manifest import Manifest
@@ -59,6 +60,7 @@ class Start:
     ends_input: bool = False
     rejected_path: str | None = None
     copies: str | None = None
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
     @property
     def ends_by_itself(self) -> bool:
@@ -218,5 +220,6 @@ def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str
         start.retained_versions,
         files,
         rejected_path=start.rejected_path,
+        functions=start.functions,
     )
     return start_driver(checkpoint, runner, options)
