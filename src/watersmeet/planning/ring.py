@@ -121,8 +121,8 @@ def _is_time(column: Column, time: str | Column | None, scope: Scope) -> bool:
 def _endless(parts: Sequence[Sequence[str]], scope: Scope) -> NoEqualityError:
     error = unconnected(parts, scope)
     return NoEqualityError(
-        f"{error.what}, and none of these streams has a window",
-        why="without an equality every row meets all rows of the others, which without a window are kept for ever",
+        error.what,
+        why="every row would meet all rows of the others, and as none of these streams has a window, for ever",
         how=f'{error.how}, or give streams a window, as in flow.stream("{parts[-1][0]}", df, time="ts", '
         f'window="10 minutes", watermark="1 minute")',
     )
