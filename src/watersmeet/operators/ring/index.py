@@ -10,6 +10,9 @@
    intervals that overlap, cost ``n log n`` and what they find (compare Khayyat et al., IEJoin, 2015).
 4. Without any range, all pairs are let through.
 
+Of intervals that overlap, none begins long before the other: not earlier than the longest of them is long. That is one
+more range (`ranges.implied`), and where lengths are alike there are few pairs too many.
+
 What is found are blocks (`watersmeet.operators.join.product`), which are written out in bounded batches.
 """
 
@@ -21,7 +24,7 @@ import numpy as np
 
 from watersmeet.operators.join.product import Blocks
 from watersmeet.operators.ranges import Index
-from watersmeet.operators.ring.ranges import Conditions, Mask, Numbers, Piece, positions
+from watersmeet.operators.ring.ranges import Conditions, Mask, Numbers, Piece, implied, positions
 
 TREE_COST = 4
 """A step in the tree, for a stored or a probing row, takes as long as looking at so many pairs."""
@@ -109,7 +112,8 @@ class StoredIndex:
     def _places(self, conditions: Conditions, probing: int, probe: Piece) -> list[Places]:
         """The ranges of each value; of several, what they have in common."""
         found: dict[str, Places] = {}
-        for name, range_ in conditions.ranges(probing, probe, self.stored):
+        ranges = list(conditions.ranges(probing, probe, self.stored))
+        for name, range_ in [*ranges, *implied(ranges, self.stored)]:
             order, values = self.ordered(name)
             start, stop = positions(values, range_)
             if name in found:

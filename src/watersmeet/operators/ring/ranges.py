@@ -12,7 +12,7 @@ pair that passes; where it lets none through that does not, it is *exact* and th
 differences of floating-point numbers only their own subtraction knows on which side of a limit they are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,9 @@ from watersmeet.operators.spec import LifeSpec
 Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+FAR = 1 << 61
+"""Differences of numbers up to here are numbers, too."""
 
 BEGIN, END = "#begin", "#end"
 
@@ -223,6 +226,37 @@ def _and_never(found: Range, never: Mask | None) -> Range:
         return found
     both = never if found.never is None else never | found.never
     return Range(found.low, found.high, found.low_excluded, found.high_excluded, both)
+
+
+def implied(ranges: Sequence[tuple[str, Range]], stored: Piece) -> Iterator[tuple[str, Range]]:
+    """What follows for a value that is below a limit from another that is above one: they are only so far apart."""
+    below = {name for name, each in ranges if each.high is not None and each.low is None}
+    above = [(name, each.low) for name, each in ranges if each.low is not None and each.high is None]
+    for name, low in above:
+        for other in sorted(below - {name}):
+            apart = _most_apart(name, other, stored)
+            if apart is not None:
+                yield other, _lower(low, apart)
+
+
+def _most_apart(name: str, other: str, stored: Piece) -> float | None:
+    """By how much the one value is greater than the other at most; None where nobody knows."""
+    values, others = stored.values(name), stored.values(other)
+    if values is None or others is None or values.dtype != others.dtype or not len(values):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        kept = [each for each in (stored.valid(name), stored.valid(other)) if each is not None]
+        both = np.logical_and.reduce(kept) if kept else np.ones(len(values), dtype=np.bool_)
+        most = (values - others)[both].max(initial=0)
+        is_known = np.isfinite(most) and np.abs(values).max() < FAR and np.abs(others).max() < FAR
+    return most.item() if is_known else None
+
+
+def _lower(limits: Numbers, by: float) -> Range:
+    if isinstance(by, int):
+        return _shifted(limits, -by, is_low=True)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return Range(_or_any(np.nextafter(limits - np.nextafter(by, np.inf), -np.inf), -np.inf))
 
 
 def is_exact(test: Test) -> bool:
