@@ -24,7 +24,9 @@ import numpy as np
 
 from watersmeet.operators.join.product import Blocks
 from watersmeet.operators.ranges import Index
+from watersmeet.operators.ring.orders import order_of
 from watersmeet.operators.ring.ranges import Conditions, Mask, Numbers, Piece, implied, positions
+from watersmeet.state.groups import Hashes
 
 TREE_COST = 4
 """A step in the tree, for a stored or a probing row, takes as long as looking at so many pairs."""
@@ -72,10 +74,13 @@ class InRanges:
 
 
 class StoredIndex:
-    """The stored rows of a piece, sorted by the values that are asked for; each is sorted once."""
+    """The stored rows of a piece, sorted by the values that are asked for; each is sorted once.
 
-    def __init__(self, stored: Piece, kept: Mask | None = None) -> None:
-        self.stored, self._kept = stored, kept
+    Of a ``run``, known by its hashes, orders are kept for the next step. Only ``kept`` rows count.
+    """
+
+    def __init__(self, stored: Piece, kept: Mask | None = None, run: Hashes | None = None) -> None:
+        self.stored, self._kept, self._run = stored, kept, run
         self._sorted: dict[str, tuple[Index, Numbers]] = {}
 
     @property
@@ -87,13 +92,24 @@ class StoredIndex:
     def ordered(self, name: str) -> tuple[Index, Numbers]:
         """The rows in the order of a value, and the values; those without one are left out."""
         if name not in self._sorted:
-            values, valid = self.stored.values(name), self.stored.valid(name)
+            values = self.stored.values(name)
             if values is None:
                 raise ValueError(name)
-            rows = self.everything if valid is None else self.everything[valid[self.everything]]
-            order = rows[np.argsort(values[rows], kind="stable")]
+            order = self._order(name, values) if self._run is None else self._kept_order(name, values, self._run)
+            order = order if self._kept is None else order[self._kept[order]]
             self._sorted[name] = order, values[order]
         return self._sorted[name]
+
+    def _kept_order(self, name: str, values: Numbers, run: Hashes) -> Index:
+        return order_of(run, name, lambda: self._order(name, values))
+
+    def _order(self, name: str, values: Numbers) -> Index:
+        valid = self.stored.valid(name)
+        if valid is None:
+            return np.argsort(values, kind="stable")
+        rows = np.flatnonzero(valid)
+        order: Index = rows[np.argsort(values[rows], kind="stable")]
+        return order
 
     def blocks(self, conditions: Conditions, probing: int, probe: Piece) -> Iterator[Blocks]:
         """The pairs that all ranges let through, of probing rows and stored ones, each once."""

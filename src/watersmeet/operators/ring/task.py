@@ -101,7 +101,7 @@ class RingTask:
         parts = [(part, Piece(part, count, self.lives[probing])) for part, count in _parts(pieces)] if views else []
         for view in views:
             rows, kept = view.rows, _kept(view, self.groups)
-            index = StoredIndex(Piece(rows.rows, len(rows), self.lives[1 - probing]), kept)
+            index = StoredIndex(Piece(rows.rows, len(rows), self.lives[1 - probing]), kept, rows.hashes)
             own = group_of(rows.hashes, self.groups)
             for part, piece in parts:
                 given = (part, rows.rows) if probing == 0 else (rows.rows, part)
