@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from watersmeet import WatersmeetError
-from watersmeet.lab.bench import burst, cluster, growth, restart, run, sinks, soak, threeway, windows
+from watersmeet.lab.bench import burst, cluster, growth, restart, ring, run, sinks, soak, threeway, windows
 from watersmeet.lab.bench.contenders import EPOCHS, WAYS, Contender
 from watersmeet.lab.bench.data import write_streams
 from watersmeet.lab.bench.measure import run_contender
@@ -389,7 +389,15 @@ def test_some_rows_of_windows_have_no_match_and_most_have_a_few(tmp_path):
     assert inner > rows
 
 
+@pytest.mark.parametrize("suite", [ring.BAND_SUITE, ring.OVERLAP_SUITE], ids=["band", "overlap"])
+def test_rows_of_rings_have_a_few_partners_each(suite, tmp_path):
+    results = results_by_duckdb(suite, slice(None), tmp_path)
+    rows = suite.quick.rows * suite.quick.epochs
+    assert rows < results < 2 * ring.MATCHES * rows
+
+
 def test_a_family_of_suites_is_run_by_its_name():
+    assert [suite.name for suite in choose(["ring"])] == ["ring-band", "ring-overlap"]
     assert [suite.name for suite in choose(["windows"])] == ["windows-inner", "windows-left", "windows-chain"]
     assert [suite.name for suite in choose(["cluster"])] == ["cluster-threeway", "cluster-fiveway"]
     assert [suite.name for suite in choose(["cluster-fiveway", "floor"])] == ["floor", "cluster-fiveway"]

@@ -8,6 +8,7 @@ from watersmeet.lab.bench import (
     growth,
     memory,
     restart,
+    ring,
     sinks,
     soak,
     threeway,
@@ -33,6 +34,8 @@ _ALL = (
     windows.INNER,
     windows.LEFT,
     windows.CHAIN,
+    ring.BAND_SUITE,
+    ring.OVERLAP_SUITE,
 )
 SUITES: dict[str, Suite] = {suite.name: suite for suite in _ALL}
 SPILL = "spill"
