@@ -1,5 +1,6 @@
 """Joins without an equality, as users write them."""
 
+import itertools
 import random
 import threading
 import time
@@ -114,6 +115,19 @@ def test_three_streams_are_joined_in_two_rounds(spark):
         and a["x"] + b["x"] > c["x"]
     )
     assert shown(spark, "three") == expected
+
+
+def test_an_aggregate_of_a_ring_and_a_ring_above_an_equality(spark):
+    flow, (a, b, c), rows = streams(spark, "ABC", rows=15)
+    joined = flow.join(a, b, on="A.x = B.x").join(c, on="ABS(A.f - C.f) < 1 AND B.x <= C.x")
+    run(joined.groupBy("A.x").agg("count(*) AS n"), "counted", sites=2, endOfInput="true")
+    window, expected = timedelta(seconds=30), {}
+    for a, b, c in itertools.product(rows["A"], rows["B"], rows["C"]):
+        times = [row["ts"] for row in (a, b, c)]
+        is_met = max(times) < min(times) + window and None not in (a["x"], b["x"], c["x"]) and a["x"] == b["x"]
+        if is_met and abs(a["f"] - c["f"]) < 1 and b["x"] <= c["x"]:
+            expected[a["x"]] = expected.get(a["x"], 0) + 1
+    assert shown(spark, "counted") == sorted(expected.items())
 
 
 def fails_on_seven(left, right):

@@ -3,11 +3,12 @@
 import random
 import tempfile
 from collections import Counter
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 from tests.law.test_law_in_process import LAW, disturbance, repeated_alike
 from tests.law.test_law_of_time import rejected_by
@@ -93,3 +94,25 @@ def test_moves_merges_repeated_tasks_and_crashes_change_no_ring(case: TimedCase,
 @settings(LAW, max_examples=3000)
 def test_the_law_of_rings_holds_thousands_of_times(case: TimedCase, seed: int) -> None:
     check(case, seed)
+
+
+class CaughtError(Exception):
+    """A wrong ring was caught."""
+
+
+def test_probes_that_are_met_as_if_they_were_stored_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = task.RingTask.meet
+
+    def wrong(self, sides):
+        return real(self, [replace(side, new=(*side.new, *side.probes), probes=()) for side in sides])
+
+    monkeypatch.setattr(task.RingTask, "meet", wrong)
+
+    @given(case=ring_cases(most_streams=2))
+    @settings(LAW, max_examples=300, database=None, phases=[Phase.generate])
+    def law(case: TimedCase) -> None:
+        if results_of(case, 0, disturb=False) != expected_results(case):
+            raise CaughtError
+
+    with pytest.raises(CaughtError):
+        law()
