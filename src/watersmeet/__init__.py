@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from watersmeet import errors, testing
     from watersmeet.api.flow import Flow
     from watersmeet.api.metrics import metrics
+    from watersmeet.api.predicate import predicate
     from watersmeet.api.query import Query
     from watersmeet.api.relation import Relation
     from watersmeet.api.writer import StreamWriter
@@ -36,6 +37,7 @@ __all__ = [
     "WatersmeetError",
     "errors",
     "metrics",
+    "predicate",
     "testing",
 ]
 
@@ -43,6 +45,7 @@ _HOMES = {
     "Flow": "watersmeet.api.flow",
     "Query": "watersmeet.api.query",
     "metrics": "watersmeet.api.metrics",
+    "predicate": "watersmeet.api.predicate",
     "Relation": "watersmeet.api.relation",
     "StreamWriter": "watersmeet.api.writer",
     **dict.fromkeys(

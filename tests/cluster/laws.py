@@ -1,4 +1,4 @@
-"""The laws of time, of outer joins and of aggregates on two real executor processes. A program of its own."""
+"""The laws of time, of outer joins, of aggregates and of rings on two real executor processes. A program of its own."""
 
 import sys
 import warnings
@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from tests.crash.query import session
 from tests.law import test_law_of_aggregates_on_spark as aggregates
 from tests.law import test_law_of_outer_joins_on_spark as outer
+from tests.law import test_law_of_rings_on_spark as rings
 from tests.law import test_law_of_time_on_spark as times
 from tests.law.test_law_of_aggregates import grouped_cases
 from tests.law.test_law_on_spark import LAW
@@ -24,7 +25,7 @@ def main(examples: int) -> None:
     warnings.simplefilter("ignore")
     spark = session("local-cluster[2,1,512]")
     some = settings(LAW, max_examples=examples, database=None, derandomize=True)
-    for law in (_times, _outer, _aggregates):
+    for law in (_times, _outer, _aggregates, _rings):
         some(law(spark))()
         print("holds", law.__name__, flush=True)  # noqa: T201
     spark.stop()
@@ -50,6 +51,14 @@ def _aggregates(spark: SparkSession):
     @given(grouped_cases(windows=False), OPTIONS)
     def law(case, options) -> None:
         aggregates.check(spark, case, options, shortcut=False)
+
+    return law
+
+
+def _rings(spark: SparkSession):
+    @given(rings.CASES, rings.OPTIONS)
+    def law(case, options) -> None:
+        rings.check(spark, case, options, shortcut=False)
 
     return law
 

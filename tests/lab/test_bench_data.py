@@ -3,7 +3,7 @@
 import pytest
 from tests.lab.outcomes import results_by_duckdb
 
-from watersmeet.lab.bench import burst, growth, restart, windows
+from watersmeet.lab.bench import burst, growth, restart, ring, windows
 from watersmeet.lab.bench.contenders import EPOCHS
 from watersmeet.lab.bench.outcome import Outcome
 from watersmeet.lab.bench.suites import SUITES
@@ -65,3 +65,10 @@ def test_some_rows_of_windows_have_no_match_and_most_have_a_few(tmp_path):
     rows = size.rows * (size.epochs - windows.LAST_EPOCHS)
     assert 0.1 * rows < left - inner < 0.5 * rows
     assert inner > rows
+
+
+@pytest.mark.parametrize("suite", [ring.BAND_SUITE, ring.OVERLAP_SUITE], ids=["band", "overlap"])
+def test_rows_of_rings_have_a_few_partners_each(suite, tmp_path):
+    results = results_by_duckdb(suite, slice(None), tmp_path)
+    rows = suite.quick.rows * suite.quick.epochs
+    assert rows < results < 2 * ring.MATCHES * rows

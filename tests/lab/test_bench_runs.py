@@ -27,7 +27,12 @@ def test_a_name_that_no_benchmark_has_is_refused_with_the_nearest():
 
 
 def test_a_family_of_suites_is_run_by_its_name():
-    assert [suite.name for suite in choose(["windows"])] == ["windows-inner", "windows-left", "windows-chain"]
+    assert [suite.name for suite in choose(["windows"])] == [
+        "windows-inner",
+        "windows-left",
+        "windows-chain",
+        "windows-groups",
+    ]
     assert [suite.name for suite in choose(["cluster"])] == ["cluster-threeway", "cluster-fiveway"]
     assert [suite.name for suite in choose(["cluster-fiveway", "floor"])] == ["floor", "cluster-fiveway"]
     with pytest.raises(WatersmeetError, match="id you mean 'cluster'"):

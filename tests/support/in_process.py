@@ -28,6 +28,7 @@ from watersmeet.planning.trace import traced
 from watersmeet.runners.local import LocalOffsets, LocalRunner, Tables, hash_whole_numbers
 from watersmeet.site.effects import Effects
 from watersmeet.site.result_files import ResultFormat
+from watersmeet.site.spec import Function
 from watersmeet.state.changes import MoveGroups, Reroute
 from watersmeet.state.groups import GroupSet, Hashes
 from watersmeet.state.manifest import Manifest
@@ -75,6 +76,7 @@ class InProcess:
     slice_bytes: int | None = None
     files: ResultFormat | None = None
     rejected_path: str | None = None
+    functions: Mapping[str, Function] = field(default_factory=dict)
     offsets: LocalOffsets = field(default_factory=LocalOffsets)
     moving: Moving = field(default_factory=lambda: moving)
     weights: tuple[float, ...] = ()
@@ -103,6 +105,7 @@ class InProcess:
             parcels=parcels,
             rejected_path=self.rejected_path,
             adaptation=self.moving.adaptation,
+            functions=self.functions,
         )
         self.loop = start_driver(checkpoint, self.runner, options)
         for policy in self.loop.stepper.coordinator.policies if self.moving.hasty else ():

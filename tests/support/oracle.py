@@ -14,6 +14,7 @@ MACROS = (
     "pmod(a, b) AS ((a % b) + b) % b",
     "xxhash64(x) AS CAST(hash(x) >> 1 AS BIGINT)",
     "window_of(a, b) AS {'start': a, 'end': b}",
+    "wm_predicate_1_close(a, b) AS abs(a - b) <= 1",
 )
 """What Spark has and DuckDB has not, as far as plans use it; any hash will do."""
 

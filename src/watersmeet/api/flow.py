@@ -2,8 +2,9 @@
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet.api.joining import On, join_relations
+from watersmeet.api.predicate import Predicate
 from watersmeet.api.relation import Relation
 from watersmeet.api.shape import Shape
 from watersmeet.driver.topology import promises_name
@@ -19,6 +21,7 @@ from watersmeet.model.query import StreamNode
 from watersmeet.planning.durations import duration_us
 from watersmeet.planning.lives import time_column
 from watersmeet.planning.names import Scope
+from watersmeet.planning.predicates import predicate_name
 from watersmeet.planning.promises import named_columns
 from watersmeet.planning.views import stream_view
 from watersmeet.runners.spark.determinism import refuse_changing_columns
@@ -53,6 +56,7 @@ class Flow:
         self._nodes: dict[str, StreamNode] = {}
         self._punctuated: dict[str, tuple[str, ...]] = {}
         self._rows: dict[tuple[str, ...], DataFrame] = {}
+        self._predicates: dict[str, Predicate] = {}
 
     @property
     def frames(self) -> Mapping[str, DataFrame]:
@@ -63,6 +67,18 @@ class Flow:
     def punctuated(self) -> Mapping[str, tuple[str, ...]]:
         """The streams that have punctuations, and the columns that these name."""
         return self._punctuated
+
+    @property
+    def predicates(self) -> Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+        """The functions that joins are on, with the columns they read, by the names they have in plans."""
+        return {name: (each.function, each.columns) for name, each in self._predicates.items()}
+
+    def add_predicate(self, predicate: Predicate) -> str:
+        """Have a function under a name, which it keeps as long as the query is written in the same way."""
+        known = next((name for name, each in self._predicates.items() if each is predicate), None)
+        name = known or predicate_name(len(self._predicates) + 1, predicate.name)
+        self._predicates[name] = predicate
+        return name
 
     @property
     def case_sensitive(self) -> bool:
@@ -183,6 +199,27 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
         """Join two or more relations on equalities of their columns; ``on`` and ``how`` are those of `Relation.join`.
 
         Equalities of one class make one m-way operator, several classes a tree of operators. Other conditions filter.
+        Without an equality, streams with windows are joined as a ring: every row meets all rows of the other.
+
+        >>> from datetime import datetime
+        >>> import watersmeet as wm
+        >>> at = [datetime(2026, 1, 1, 12, minute) for minute in (0, 1, 30)]
+        >>> bids = wm.testing.replay(spark, [pa.table({"price": [10, 30, 10], "at": at})])
+        >>> asks = wm.testing.replay(spark, [pa.table({"price": [12], "at": at[:1]})])
+        >>> flow, window = wm.Flow(spark), {"time": "at", "window": "5 minutes", "watermark": "1 minute"}
+        >>> b, a = flow.stream("B", bids, **window), flow.stream("A", asks, **window)
+        >>> query = (
+        ...     flow.join(b, a, on="ABS(B.price - A.price) < 5")
+        ...     .select("B.price AS bid", "A.price AS ask")
+        ...     .writeStream.format("memory")
+        ...     .queryName("near")
+        ...     .trigger(availableNow=True)
+        ...     .start()
+        ... )
+        >>> query.awaitTermination(60)
+        True
+        >>> [tuple(row) for row in spark.table("near").collect()]
+        [(10, 12)]
 
         >>> import watersmeet as wm
         >>> flow = wm.Flow(spark)

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 
+from watersmeet.api.predicate import Predicate
 from watersmeet.api.shape import Shape
 from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.query import AggregateNode, JoinNode
-from watersmeet.planning.dialect import is_name
+from watersmeet.planning.dialect import is_condition, is_name
+from watersmeet.planning.expressions import conjuncts
 from watersmeet.planning.kinds import kind_of
-from watersmeet.planning.names import check_names
+from watersmeet.planning.names import Scope, check_names
+from watersmeet.planning.predicates import has_predicate
 from watersmeet.planning.tree import streams_of
 from watersmeet.planning.views import View, joined_view
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from watersmeet.api.flow import Flow
     from watersmeet.api.relation import Relation
 
-On = str | SparkColumn | Sequence[str] | Sequence[SparkColumn]
+On = str | SparkColumn | Predicate | Sequence[str | SparkColumn | Predicate]
 
 
 def join_relations(flow: "Flow", given: Sequence[object], on: object, how: object) -> "Relation":
@@ -42,7 +45,7 @@ def join_relations(flow: "Flow", given: Sequence[object], on: object, how: objec
     node = JoinNode(tuple(each.node for each in shapes), condition, kind)
     joined = Shape(flow, node, joined_view([each.view for each in shapes], shared, kind))
     joined.plan()
-    return Relation(joined.checked(condition))
+    return Relation(joined.checked(_without_predicates(condition, joined)))
 
 
 def _by_position(rest: Sequence[object], on: object, how: object) -> tuple[object, object]:
@@ -64,10 +67,10 @@ def _looks_like_data(given: object) -> bool:
 def _condition(flow: "Flow", shapes: Sequence[Shape], on: object) -> tuple[list[str], str]:
     """The names both sides share, where the join is on such, and the condition over the streams' own columns."""
     views = [each.view for each in shapes]
-    parts = [on] if isinstance(on, str | SparkColumn) else on
+    parts = [on] if isinstance(on, str | SparkColumn | Predicate) else on
     if not isinstance(parts, list | tuple) or not parts:
         raise _no_condition(on)
-    if all(isinstance(part, str) for part in parts) and (isinstance(on, list | tuple) or is_name(str(on))):
+    if _are_names(on):
         names = [str(part) for part in parts]
         return names, " AND ".join(_equal(views, name) for name in names)
     row = joined_view(views)
@@ -76,7 +79,25 @@ def _condition(flow: "Flow", shapes: Sequence[Shape], on: object) -> tuple[list[
     return [], " AND ".join(f"({row.rewritten(text)})" if len(texts) > 1 else row.rewritten(text) for text in texts)
 
 
+def _are_names(on: object) -> bool:
+    """Whether it is a name, or a list of names, odd ones included; a list with a condition in it is of conditions."""
+    if isinstance(on, str):
+        return is_name(on)
+    return isinstance(on, list | tuple) and all(isinstance(part, str) and not is_condition(part) for part in on)
+
+
+def _without_predicates(condition: str, joined: Shape) -> str:
+    """A condition as Spark can look at it: functions of the user's are not known to it."""
+    if not has_predicate(condition):
+        return condition
+    scope = Scope(streams_of(joined.node), case_sensitive=joined.flow.case_sensitive)
+    texts = [each.sql for each in conjuncts(condition, scope) if not has_predicate(each.sql)]
+    return " AND ".join(texts) or "TRUE"
+
+
 def _sql_of(part: object, both: Shape) -> str:
+    if isinstance(part, Predicate):
+        return part.call(both.flow.add_predicate(part))
     if not isinstance(part, SparkColumn):
         raise _no_condition(part)
     text = both.sql_of(part)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row
 
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.api.arguments import names_of
-from watersmeet.api.checks import check_columns, check_ends, check_name, check_place, check_trigger
+from watersmeet.api.checks import check_budget, check_columns, check_ends, check_name, check_place, check_trigger
 from watersmeet.api.options import DEFAULT_GROUPS, Options, parse
 from watersmeet.api.query import Query
 from watersmeet.driver.checkpoint import Expectation, plan_to_go_on_with
@@ -207,6 +207,7 @@ class StreamWriter:
         location = self._location(options)
         plan = plan_to_go_on_with(location, plan)
         check_ends(plan, self._trigger, ends_input=options.end_of_input)
+        check_budget(plan, options.memory_budget_bytes)
         session, row = self._flow.spark, Topology(plan).row_schema()
         empty = self._relation.projection.apply(empty_frame(session, row))
         self._relation.projection.refuse_aggregates(empty)
@@ -245,6 +246,7 @@ class StreamWriter:
             ends_input=options.end_of_input,
             rejected_path=options.rejected_path,
             adaptation=options.adaptation,
+            functions=self._flow.predicates,
         )
         return Query(start_run(start))
 

@@ -65,7 +65,7 @@ class KeyPromises:
 
     def purge(self, operator: Operator, source: Input) -> PurgeRule | None:
         """Which rows of an input can go because of promised keys; None where none can."""
-        if not self.is_any:
+        if not self.is_any or operator.kind == "ring":
             return None
         others = [each for each in operator.inputs if each is not source]
         asked = others[0] if operator.kind == "outer" else None

@@ -1,6 +1,7 @@
 """A driver is put together: the same for every runner."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION, policies_of
 from watersmeet.adapt.policy import MemoryOptions, View
@@ -16,7 +17,7 @@ from watersmeet.driver.switches import switches
 from watersmeet.driver.task_specs import TaskSpecs
 from watersmeet.site.crash import CrashPlan, reach
 from watersmeet.site.result_files import ResultFormat
-from watersmeet.site.spec import ROUND_LIMIT_BYTES
+from watersmeet.site.spec import ROUND_LIMIT_BYTES, Function
 from watersmeet.state.changes import Change, ReplacePlan
 
 ROUND_LEAST_BYTES = 8 << 20
@@ -37,6 +38,7 @@ class DriverOptions:
     rejected_path: str | None = None
     cleans_when_idle: bool = True
     adaptation: str = DEFAULT_ADAPTATION
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
 
 def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOptions) -> Loop[Batch]:
@@ -61,6 +63,7 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
         is_limited=options.memory.is_limited,
         round_bytes=round_bytes,
         rejected_path=options.rejected_path,
+        functions=options.functions,
     )
     stepper = Stepper(runner, checkpoint, specs, coordinator, observer, options.parcels)
     if crash is not None and crash.victim == "driver":

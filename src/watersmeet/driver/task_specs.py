@@ -1,7 +1,7 @@
 """From a manifest to what the site tasks of a step are told."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from watersmeet.adapt.cleaning.choice import deal
 from watersmeet.adapt.policy import Merge
@@ -16,7 +16,7 @@ from watersmeet.site.crash import CrashPlan
 from watersmeet.site.deciding import Decision
 from watersmeet.site.promise_spec import PurgeRule
 from watersmeet.site.result_files import ResultFormat
-from watersmeet.site.spec import ROUND_LIMIT_BYTES, CleaningOrder, LevelSpec, MergeOrder, Pair, SiteSlice
+from watersmeet.site.spec import ROUND_LIMIT_BYTES, CleaningOrder, Function, LevelSpec, MergeOrder, Pair, SiteSlice
 from watersmeet.state.groups import GroupSet, groups_at
 from watersmeet.state.manifest import UNDECIDED, Cleaning, Manifest
 from watersmeet.state.promises import (
@@ -45,6 +45,7 @@ class TaskSpecs:
     is_limited: bool = False
     round_bytes: int = ROUND_LIMIT_BYTES
     rejected_path: str | None = None
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
     def levels(self, manifest: Manifest, topology: Topology, merges: Sequence[Merge]) -> list[LevelSpec]:
         """The levels of the step that reads this manifest: of an epoch, or of the cleanup that it has begun."""
@@ -97,6 +98,8 @@ class TaskSpecs:
             punctuated=expiry.keys.punctuated() if level == 0 else {},
             purges=expiry.purges,
             promise_merges=expiry.keys.merges() if level == 0 else {},
+            owners=_owners(manifest),
+            functions=self.functions,
         )
 
 
@@ -189,6 +192,13 @@ def _site_slice(
         for name in asked
     }
     return SiteSlice(live, tuple(orders), spilled=expiry.spilled, settled=settled, whole=whole)
+
+
+def _owners(manifest: Manifest) -> dict[OperatorId, dict[SiteId, GroupSet]]:
+    """Which groups of each ring are stored where; sites without any take no part in it."""
+    rings = [operator.id for operator in manifest.plan.operators if operator.kind == "ring"]
+    routings = {name: manifest.operators[name].routing for name in rings}
+    return {name: {site: groups_at(table, site) for site in sorted(set(table))} for name, table in routings.items()}
 
 
 def _admissions(manifest: Manifest, topology: Topology) -> dict[int, AdmissionRule]:

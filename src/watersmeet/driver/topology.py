@@ -118,9 +118,12 @@ class Topology:
         return Parcels(routes, manifest.groups)
 
     def packs(self, level: int) -> bool:
-        """Whether rows travel to a level in parcels: no filter is in between, and their next keys are hashed here."""
+        """Whether rows travel to a level in parcels: no filter is in between, and their next keys are hashed here.
+
+        If the level below has no operator, nothing but the names of runs goes up.
+        """
         fed = self.fed_by_level(level - 1).items()
-        return self.parcels and bool(fed) and all(self._may_pack(tag, below) for tag, (below, _) in fed)
+        return level > 0 and (not fed or self.parcels) and all(self._may_pack(tag, below) for tag, (below, _) in fed)
 
     def _may_pack(self, tag: int, below: Operator) -> bool:
         """Nothing has to be evaluated by Spark in between, and rows with a null key may be dropped."""
@@ -211,7 +214,8 @@ class Topology:
         traces = tuple(name for name in schema.names if operator_of(name))
         bounded = tuple(column.name for column in source.bounded)
         life = _life_spec(source.life)
-        return InputSpec(tag, operator.id, source.name, operator.level, schema, keys, traces, bounded, life)
+        everywhere = operator.kind == "ring"
+        return InputSpec(tag, operator.id, source.name, operator.level, schema, keys, traces, bounded, life, everywhere)
 
 
 def promises_name(stream: str) -> str:

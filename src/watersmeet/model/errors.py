@@ -107,6 +107,10 @@ class WorkerError(WatersmeetError):
     """Spark's Python workers cannot run site tasks, or died."""
 
 
+class PredicateError(WatersmeetError):
+    """A function that decides which rows match fails, or returns something else than a boolean for each row."""
+
+
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """A hint for a mistyped name.
 

@@ -169,10 +169,18 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Test(msgspec.Struct, frozen=True):
-    """A condition on columns of both inputs: a function of columns and of other conditions."""
+    """A condition on columns of both inputs: a function of columns and of other conditions.
+
+    ``within`` is a function of two numbers: the first less the second is from ``low`` to ``high``, or between them if
+    these are ``excluded``. A ``call`` asks a function of the user's by its ``name``.
+    """
 
     function: str
     arguments: tuple["Test | str", ...]
+    low: int | float | None = None
+    high: int | float | None = None
+    excluded: bool = False
+    name: str = ""
 
     @property
     def columns(self) -> frozenset[str]:

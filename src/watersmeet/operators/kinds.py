@@ -14,7 +14,7 @@ and an entry in `KINDS`; it then is spilled, moved, cleaned and recovered like a
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from watersmeet.operators.aggregate.task import AggregateTask
@@ -23,7 +23,9 @@ from watersmeet.operators.join.probe import Side
 from watersmeet.operators.join.task import JoinTask
 from watersmeet.operators.join.trace import Output
 from watersmeet.operators.outer.task import OuterTask
+from watersmeet.operators.predicate import Functions
 from watersmeet.operators.results import Results
+from watersmeet.operators.ring.task import RingTask
 from watersmeet.operators.spec import OperatorSpec
 from watersmeet.state.rows import SortedRows
 
@@ -50,10 +52,11 @@ class OperatorTask(Protocol):
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """What all operators of a task have in common: the number of groups, and what tests make wrong on purpose."""
+    """What operators have in common: the number of groups, what tests make wrong, and the user's functions by name."""
 
     groups: int
     forget_pairs: bool = False
+    functions: Functions = field(default_factory=dict)
 
 
 def _aggregate(spec: OperatorSpec, options: TaskOptions) -> AggregateTask:
@@ -88,6 +91,22 @@ def _join(spec: OperatorSpec, options: TaskOptions) -> JoinTask:
         is_windowed=spec.is_windowed,
         tests=spec.tests,
         bounds=spec.bounds,
+        functions=options.functions,
+    )
+
+
+def ring_of(spec: OperatorSpec, options: TaskOptions) -> RingTask:
+    """The task of a ring."""
+    return RingTask(
+        options.groups,
+        spec.tests,
+        tuple(source.life for source in spec.inputs),
+        spec.is_windowed,
+        spec.bounds,
+        spec.life,
+        spec.group_column,
+        spec.traced,
+        options.functions,
     )
 
 
@@ -95,6 +114,7 @@ KINDS: dict[str, Callable[[OperatorSpec, TaskOptions], OperatorTask]] = {
     "join": _join,
     "outer": _outer,
     "aggregate": _aggregate,
+    "ring": ring_of,
 }
 
 

@@ -1,5 +1,7 @@
 """Conditions on pairs of rows, evaluated here: comparisons of columns, and what AND, OR and NOT make of them.
 
+Besides, there are differences that have to be within limits, and functions of the user's.
+
 The planner has Spark compute everything that concerns one row alone, in a type both sides share. What is left are
 functions of columns that give a boolean, with SQL's three values. Numbers that are not a number are equal to each other
 and greater than all others, as in Spark.
@@ -17,10 +19,11 @@ from watersmeet.model.plan import Test
 from watersmeet.operators.ranges import Index
 
 Columns = Mapping[str, pa.Array]
+Functions = Mapping[str, Callable[..., pa.Array]]
 
 
-def evaluate(test: Test, columns: Columns) -> pa.Array:
-    """Whether a test holds, for each pair of rows; null where SQL does not know.
+def evaluate(test: Test, columns: Columns, functions: Functions | None = None) -> pa.Array:
+    """Whether a test holds, for each pair of rows; null where SQL does not know. ``functions`` are the user's, by name.
 
     >>> both = Test("and", (Test("lt", ("A.x", "B.x")), Test("not", (Test("eq", ("A.x", "B.y")),))))
     >>> evaluate(
@@ -28,8 +31,30 @@ def evaluate(test: Test, columns: Columns) -> pa.Array:
     ... ).to_pylist()
     [True, False, None]
     """
-    arguments = [columns[each] if isinstance(each, str) else evaluate(each, columns) for each in test.arguments]
+    arguments = [
+        columns[each] if isinstance(each, str) else evaluate(each, columns, functions) for each in test.arguments
+    ]
+    if test.function == "within":
+        return _within(test, *arguments)
+    if test.function == "call":
+        return (functions or {})[test.name](*arguments)
     return FUNCTIONS[test.function](*arguments)
+
+
+def _within(test: Test, left: pa.Array, right: pa.Array) -> pa.Array:
+    """Whether a difference is within limits; that of whole numbers may be too large for a number."""
+    if pa.types.is_integer(left.type):
+        difference = pc.subtract(left.cast(pa.decimal128(19)), right.cast(pa.decimal128(19)))
+        low, high = (
+            None if each is None else pa.scalar(int(each), pa.decimal128(20)) for each in (test.low, test.high)
+        )
+    else:
+        difference = pc.subtract(left, right)
+        low, high = (None if each is None else pa.scalar(float(each)) for each in (test.low, test.high))
+    less, more = ("lt", "gt") if test.excluded else ("le", "ge")
+    held = [FUNCTIONS[more](difference, low)] if low is not None else []
+    held += [FUNCTIONS[less](difference, high)] if high is not None else []
+    return held[0] if len(held) == 1 else pc.and_kleene(*held)
 
 
 def _equal(left: pa.Array, right: pa.Array) -> pa.Array:
@@ -77,6 +102,7 @@ class Tested:
     rows: Sequence[pa.RecordBatch]
     tests: Sequence[Test]
     first: Check | None = None
+    functions: Functions | None = None
 
     def passed(self, index: Sequence[Index]) -> list[Index]:
         """The pairs that stay."""
@@ -88,6 +114,6 @@ class Tested:
             for name in batch.schema.names
             if name in names
         }
-        held = [evaluate(test, columns).fill_null(fill_value=False) for test in self.tests]
+        held = [evaluate(test, columns, self.functions).fill_null(fill_value=False) for test in self.tests]
         kept = np.logical_and.reduce([each.to_numpy(zero_copy_only=False) for each in held])
         return [numbers[kept] for numbers in index]

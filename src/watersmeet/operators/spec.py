@@ -33,7 +33,7 @@ class InputSpec:
     """One input of an operator: the tag of its rows, the level that takes them up, and what it keeps.
 
     ``traces`` are the columns that tell groups of operators below; of the ``bounded`` ones runs tell least and most.
-    Rows without a ``life`` live always.
+    Rows without a ``life`` live always. Those that ``go_everywhere`` come to all sites, and are stored at their own.
     """
 
     tag: int
@@ -45,6 +45,7 @@ class InputSpec:
     traces: tuple[str, ...] = ()
     bounded: tuple[str, ...] = ()
     life: LifeSpec | None = None
+    go_everywhere: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from watersmeet.model.plan import Column, Input, Operator, Plan, Stream, Test
 from watersmeet.planning.aggregates import window_shown
+from watersmeet.planning.describe_ring import ring_lines, within
 from watersmeet.planning.durations import written
 from watersmeet.planning.expressions import NULL_SAFE
 from watersmeet.planning.history import history_shown
 from watersmeet.planning.names import readable
+from watersmeet.planning.predicates import function_name
 from watersmeet.planning.types import ddl, with_its_own_zero
 
 _INDENT = "    "
@@ -63,16 +65,19 @@ def _deeds(operator: Operator, plan: Plan) -> Iterator[str]:
 
 
 def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
-    kind = "" if operator.how == "inner" else f" ({operator.how})"
+    kind = " (ring)" if operator.kind == "ring" else "" if operator.how == "inner" else f" ({operator.how})"
     verb = "groups" if operator.kind == "aggregate" else "joins"
     yield f"{operator.id} {verb} {_names(source.name for source in operator.inputs)}{kind}"
-    for place, key in enumerate(operator.inputs[0].keys if operator.kind != "aggregate" else ()):
+    for place, key in enumerate(operator.inputs[0].keys if operator.kind not in ("aggregate", "ring") else ()):
         texts = [readable(with_its_own_zero(source.keys[place].sql)) for source in operator.inputs]
         test = "decided by the hash" if operator.hash_decides else "found by the hash, then compared"
         yield f"{_INDENT}on {_equality(texts, key.type)}, {test})"
     yield from (f"{_INDENT}{readable(with_its_own_zero(text))}" for text in _deeds(operator, plan))
-    yield from (f"{_INDENT}and on {readable(_told(test, operator))}" for test in operator.tests)
-    yield from (f"{_INDENT}where {readable(text)}" for text in (*operator.time_conditions, *operator.filters))
+    if operator.kind == "ring":
+        yield from (_INDENT + readable(line) for line in ring_lines(operator, plan, _told))
+    else:
+        yield from (f"{_INDENT}and on {readable(_told(test, operator))}" for test in operator.tests)
+        yield from (f"{_INDENT}where {readable(text)}" for text in (*operator.time_conditions, *operator.filters))
     yield f"{_INDENT}output {_names(column.name for column in operator.output) or 'no columns, rows only'}"
     for source in operator.inputs:
         yield from (_INDENT + line for line in _input_lines(source, plan))
@@ -184,6 +189,10 @@ def _told(test: Test | str, operator: Operator) -> str:
         computed = {column.name: sql for source in operator.inputs for column, sql in source.computed}
         return computed.get(test, test)
     sides = [_told(each, operator) for each in test.arguments]
+    if test.function == "within":
+        return within(test, *sides)
+    if test.function == "call":
+        return f"{function_name(test.name)}({', '.join(sides)})"
     if test.function == "not":
         return f"NOT ({sides[0]})"
     if test.function == "and" and sides[0] == sides[-1]:  # a condition on one row alone

@@ -139,6 +139,32 @@ def is_name(sql: str) -> bool:
     return isinstance(tree, exp.Column) and len(tree.parts) == 1
 
 
+def is_stream_column(sql: str) -> bool:
+    """Whether a text is a column of a stream, as ``A.x``.
+
+    >>> is_stream_column("A.x"), is_stream_column("x"), is_stream_column("A.x + 1")
+    (True, False, False)
+    """
+    try:
+        tree = sqlglot.parse_one(sql, dialect=Verbatim, into=exp.Condition)
+    except SqlglotError:
+        return False
+    return isinstance(tree, exp.Column) and len(tree.parts) > 1
+
+
+def is_condition(sql: str) -> bool:
+    """Whether a text compares something, so that it cannot be meant as the name of a column.
+
+    >>> is_condition("A.id = B.id"), is_condition("odd name"), is_condition("a-b")
+    (True, False, False)
+    """
+    try:
+        tree = sqlglot.parse_one(sql, dialect=Verbatim, into=exp.Condition)
+    except SqlglotError:
+        return False
+    return isinstance(tree.unnest(), exp.Predicate | exp.Connector | exp.Not)
+
+
 def is_collated(tree: exp.Expr) -> bool:
     """Whether an expression says by a COLLATE which texts are equal."""
     return any(isinstance(node, exp.Collate) or node.name.upper() == "COLLATE" for node in tree.find_all(exp.Func))

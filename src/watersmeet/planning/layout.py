@@ -3,7 +3,8 @@
 - A filter goes to the lowest place that has all its streams: a stream or an operator. One that has no streams, or whose
   value changes from one evaluation to the next (``rand() < 0.1``), is evaluated once, at the root.
 - The root's level is the height of the tree, and a child is one level below its parent. Operators are numbered in the
-  order they run: by level, then in query order.
+  order they run: by level, then in query order. Below a ring there is always a level, which tells all of its sites what
+  has come to each.
 """
 
 from collections.abc import Iterable, Iterator
@@ -47,7 +48,8 @@ def _home(condition: Conjunct, branch: Branch) -> Branch:
 
 
 def _height(branch: Branch) -> int:
-    return 1 + max(map(_height, branch.inputs)) if branch.inputs else 0
+    below = max(map(_height, branch.inputs)) if branch.inputs else -1
+    return 1 + (max(1, below) if branch.is_ring else below)
 
 
 def _joins(branch: Branch, level: int) -> Iterator[tuple[Branch, int]]:
@@ -79,5 +81,5 @@ def _operator(
         keys = keys_of(each.streams, branch.keys, name, types, promised=promised)
         inputs.append(Input(InputName(below or each.streams[0]), keys, state=(), operator=below))
     decides = hash_decides(branch.keys, types)
-    kind = "join" if branch.how == "inner" else "outer"
+    kind = "ring" if branch.is_ring else "join" if branch.how == "inner" else "outer"
     return Operator(name, level, tuple(inputs), (), placed.get(branch.streams, ()), decides, kind, how=branch.how)

@@ -1,8 +1,8 @@
-"""The conditions of an outer join that are no keys: whether a pair of rows matches has to be known where it is found.
+"""The conditions of an outer join or a ring that are no keys: whether a pair matches has to be known where it is found.
 
-Of an inner join, Spark evaluates them on the results. Here a row that matches nothing is a result, too. So what a
-condition says of one stream alone is computed by Spark before the join, and kept as a column; what compares streams is
-left for `watersmeet.operators.predicate`.
+Of other inner joins, Spark evaluates them on the results. A row that matches nothing is a result of an outer join, too,
+and a ring would give Spark every pair there is. So what a condition says of one stream alone is computed by Spark
+before the join, and kept as a column; what compares streams is left for `watersmeet.operators.predicate`.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,11 @@ from sqlglot import exp
 from watersmeet.model.errors import TypeMismatchError, UnsupportedError
 from watersmeet.model.ids import OperatorId
 from watersmeet.model.plan import Column, Test
+from watersmeet.planning.bands import Band, band_of, whole_limits
 from watersmeet.planning.expressions import Conjunct, expression_of, parsed
 from watersmeet.planning.keys import KeyTypes
 from watersmeet.planning.names import COMPUTED, Scope, readable
+from watersmeet.planning.predicates import has_predicate, is_predicate
 from watersmeet.planning.types import cast, common, ddl
 
 _COMPARED: dict[type[exp.Expr], str] = {
@@ -33,11 +35,15 @@ _COMBINED: dict[type[exp.Expr], str] = {exp.And: "and", exp.Or: "or"}
 
 @dataclass
 class Tests:
-    """The tests of one operator, and the columns that have to be computed for them."""
+    """The tests of one operator, and the columns that have to be computed for them.
+
+    ``sides`` are the streams of each input; without them, every stream is by itself.
+    """
 
     operator: OperatorId
     scope: Scope
     types: KeyTypes
+    sides: tuple[frozenset[str], ...] = ()
     computed: dict[Column, str] = field(default_factory=dict)
     kinds: dict[Column, pa.DataType] = field(default_factory=dict)
 
@@ -49,7 +55,7 @@ class Tests:
         tree = tree.unnest()
         if not whole.repeatable:
             raise _refused(whole, "its value changes from one evaluation to the next")
-        if len(expression_of(tree, self.scope).streams) <= 1:
+        if self._is_of_one_side(expression_of(tree, self.scope).streams) and not has_predicate(whole.sql):
             column = self._column(tree, pa.bool_())
             return Test("and", (column.name, column.name))
         if isinstance(tree, exp.Between):
@@ -60,12 +66,40 @@ class Tests:
             return Test("not", (self._test(tree.this, whole),))
         if isinstance(tree, exp.And | exp.Or):
             return Test(_COMBINED[type(tree)], (self._test(tree.left, whole), self._test(tree.right, whole)))
+        return self._compared(tree, whole)
+
+    def _compared(self, tree: exp.Expr, whole: Conjunct) -> Test:
+        if isinstance(tree, exp.Anonymous) and is_predicate(tree.name):
+            return Test("call", tuple(self._argument(each, whole) for each in tree.expressions), name=tree.name.lower())
+        if band := band_of(tree):
+            return self._band(band, whole)
         if isinstance(tree, exp.Binary) and type(tree) in _COMPARED:
-            return Test(_COMPARED[type(tree)], self._operands(tree, whole))
+            return Test(_COMPARED[type(tree)], self._operands(tree.left, tree.right, whole)[:2])
         raise _refused(whole, "it does more with columns of two streams than compare them")
 
-    def _operands(self, tree: exp.Binary, whole: Conjunct) -> tuple[str, str]:
-        sides = [expression_of(side.unnest(), self.scope) for side in (tree.left, tree.right)]
+    def _argument(self, tree: exp.Expr, whole: Conjunct) -> str:
+        value = expression_of(tree.unnest(), self.scope)
+        if value.column is None:
+            raise _refused(whole, f"{readable(value.sql)} is no column")
+        return value.column.name
+
+    def _is_of_one_side(self, streams: frozenset[str]) -> bool:
+        return len(streams) <= 1 or any(streams <= side for side in self.sides)
+
+    def _band(self, band: Band, whole: Conjunct) -> Test:
+        """How far two numbers may be apart; whole numbers are never too large for that."""
+        left, right, kind = self._operands(band.left, band.right, whole)
+        if pa.types.is_integer(kind):
+            within = Test("within", (left, right), *whole_limits(band.low, band.high, excluded=band.excluded))
+        elif kind == pa.float64():
+            low, high = (None if each is None else float(each) for each in (band.low, band.high))
+            within = Test("within", (left, right), low, high, excluded=band.excluded)
+        else:
+            raise _refused(whole, f"differences of {ddl(kind)} are computed by Spark alone")
+        return Test("not", (within,)) if band.negated else within
+
+    def _operands(self, first: exp.Expr, second: exp.Expr, whole: Conjunct) -> tuple[str, str, pa.DataType]:
+        sides = [expression_of(side.unnest(), self.scope) for side in (first, second)]
         if any(len(side.streams) != 1 for side in sides):
             raise _refused(whole, "a side of a comparison reads several streams, or none")
         if any(side.collated for side in sides):
@@ -83,7 +117,7 @@ class Tests:
             self._column(parsed(cast(side.sql, kind, shared), exp.Condition), shared).name
             for side, kind in zip(sides, kinds, strict=True)
         )
-        return left, right
+        return left, right, shared
 
     def _column(self, tree: exp.Expr, kind: pa.DataType) -> Column:
         """The column that holds a value of one stream: its own, or one that is computed."""

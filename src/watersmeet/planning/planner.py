@@ -24,6 +24,7 @@ from watersmeet.planning.names import Scope, check_names
 from watersmeet.planning.promises import named_columns
 from watersmeet.planning.pruning import prune
 from watersmeet.planning.reach import Reach, closed, is_exact, reach_of
+from watersmeet.planning.ring import check_rings, refuse_on_one_stream, with_ring_tests
 from watersmeet.planning.tree import Branch, grow, streams_of
 
 
@@ -54,6 +55,7 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     times = {each.name: time for each in streams if (time := time_column(each, scope))}
     told = [each for each in grown.filters if _is_told(each, grown.branch, times)]
     placed = place([each for each in grown.filters if each not in told], grown.branch, grown.after)
+    refuse_on_one_stream(placed)
     planned = tuple(_stream(each, scope, placed) for each in streams)
     check_times(planned)
     tests = tuple(each for each in grown.branch.tests if not _is_told(each, grown.branch, times))
@@ -71,7 +73,8 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     computed = {key.column: key.type for each in keyed for part in each.inputs for key in part.keys if key.column}
     reach = [*closed(reach_of(grown.filters, times)).items(), *reach_of(grown.branch.tests, times).items()]
     operators = tuple(_with_time_conditions(each, told) for each in operators)
-    return with_lives(Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items())), _least(reach))
+    made_plan = Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items()))
+    return check_rings(with_lives(made_plan, _least(reach)), scope)
 
 
 def plan_name(streams: Sequence[StreamNode]) -> str:
@@ -85,7 +88,9 @@ def _drafts(
     """The operators of the joins, still without the columns they keep; none where there is one stream."""
     if not branch.inputs:
         return (), {}
-    return with_tests(operators_of(branch, placed, types, promised=promised), branch, scope, types)
+    rings, made = with_ring_tests(operators_of(branch, placed, types, promised=promised), scope, types)
+    operators, kinds = with_tests(rings, branch, scope, types) if branch.how != "inner" else (rings, {})
+    return operators, {**made, **kinds}
 
 
 def _refuse_outer(branch: Branch) -> None:

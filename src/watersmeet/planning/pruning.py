@@ -23,7 +23,7 @@ def prune(
     operators: Sequence[Operator], scope: Scope, needed: Sequence[str] | None, more: Collection[Column] = ()
 ) -> tuple[Operator, ...]:
     """The operators with the columns they keep and hand on; ``more`` are needed besides what is said in SQL."""
-    streams = _streams(operators)
+    streams = streams_of_inputs(operators)
     wanted = {operators[-1].id: _read(["*"] if needed is None else needed, scope) | frozenset(more)}
     pruned: list[Operator] = []
     for operator in reversed(operators):
@@ -48,7 +48,7 @@ def _asked(source: Input, scope: Scope) -> frozenset[Column]:
     return stored | _read([*(key.sql for key in source.keys), *(sql for _, sql in source.computed)], scope)
 
 
-def _streams(operators: Sequence[Operator]) -> dict[InputName, frozenset[str]]:
+def streams_of_inputs(operators: Sequence[Operator]) -> dict[InputName, frozenset[str]]:
     """The streams that each input brings."""
     found: dict[InputName, frozenset[str]] = {}
     for operator in operators:

@@ -7,7 +7,9 @@ on several is planned as a tree of operators, greedily, on its *items*, which ar
 2. The keys of a candidate are all classes that cover all of it. Take the candidate with the most keys, of those the
    largest, of those the first in query order, and make it one item.
 3. A class that is no key but has terms in several of the joined items becomes a filter on the result.
-4. Repeat until one item is left. Items that no class connects are refused.
+4. Repeat until one item is left. Of items that no class connects, the first two that a condition speaks of are
+   joined as a *ring*, without a key: every row meets all rows of the other (`watersmeet.planning.ring`).
+5. Items that no condition connects are refused.
 
 Invariant: in the rows of an item, all its terms of a class are equal. `links` establish it where an input brings terms
 that only the equalities of this join equate, as two columns of one stream.
@@ -30,13 +32,21 @@ _INPUTS_MIN = 2
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A stream, or a join of branches on the classes that are its keys; ``tests`` are what else an outer join is on."""
+    """A stream, or a join of branches on the classes that are its keys; ``tests`` are what else an outer join is on.
+
+    A join without keys is a ring.
+    """
 
     streams: tuple[str, ...]
     inputs: tuple["Branch", ...] = ()
     keys: tuple[TermClass, ...] = ()
     how: How = "inner"
     tests: tuple[Conjunct, ...] = ()
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether it is a join without keys."""
+        return bool(self.inputs) and not self.keys
 
 
 class Grown(NamedTuple):
@@ -84,9 +94,9 @@ def _join(node: JoinNode, scope: Scope, types: KeyTypes) -> Grown:
     scope = scope.within(stream for each in below for stream in each.branch.streams)
     conditions = conjuncts(node.on, scope)
     classes = _classes(below, conditions, types)
-    branch, late = _combined([each.branch for each in below], classes, scope)
-    early = [link for each in below for link in _links_inside(each, classes)]
     mere = [condition for condition in conditions if join_equality(condition) is None]
+    branch, late = _combined([each.branch for each in below], classes, mere, scope)
+    early = [link for each in below for link in _links_inside(each, classes)]
     inherited = [condition for each in below for condition in each.filters]
     return Grown(branch, classes, (*inherited, *mere, *early, *late))
 
@@ -156,10 +166,12 @@ def _links_inside(grown: Grown, classes: Sequence[TermClass]) -> list[Conjunct]:
     return [link for each in classes for link in links(each.of(grown.branch.streams), grown.classes)]
 
 
-def _combined(items: list[Branch], classes: Sequence[TermClass], scope: Scope) -> tuple[Branch, list[Conjunct]]:
+def _combined(
+    items: list[Branch], classes: Sequence[TermClass], conditions: Sequence[Conjunct], scope: Scope
+) -> tuple[Branch, list[Conjunct]]:
     filters: list[Conjunct] = []
     while len(items) > 1:
-        chosen = _choice(items, classes)
+        chosen = _choice(items, classes) or _ring(items, conditions)
         if not chosen:
             raise unconnected([item.streams for item in items], scope)
         inputs = tuple(items[place] for place in chosen)
@@ -185,6 +197,13 @@ def _choice(items: Sequence[Branch], classes: Sequence[TermClass]) -> tuple[int,
         return (-keys, -len(candidate), candidate)
 
     return min(candidates, key=rank, default=())
+
+
+def _ring(items: Sequence[Branch], conditions: Sequence[Conjunct]) -> tuple[int, ...]:
+    """The places of two items that a condition speaks of, and of as few others as possible; none where none does."""
+    read = (tuple(n for n, item in enumerate(items) if each.streams & set(item.streams)) for each in conditions)
+    best = min((places for places in read if len(places) >= _INPUTS_MIN), key=len, default=())
+    return best[:_INPUTS_MIN]
 
 
 def _cover(each: TermClass, items: Sequence[Branch]) -> tuple[int, ...]:

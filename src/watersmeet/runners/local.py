@@ -175,7 +175,8 @@ class LocalRunner:
         for tag, (operator, source) in step.topology.fed_by_level(level - 1).items():
             mine = produced.filter(pa.array(tags == tag))
             rows = named_rows(mine, below, tag, operator)
-            parts.append(self._messages(step, rows, tag, source, above, self._passes(rows, operator.filters)))
+            messages = self._messages(step, rows, tag, source, above, self._passes(rows, operator.filters))
+            parts += _to_all_sites(step, tag, messages)
         return pa.concat_tables(parts)
 
     def _messages(
@@ -227,3 +228,12 @@ class LocalRunner:
     def _passes(self, rows: pa.Table, filters: Sequence[str]) -> pa.Array:
         passed = (self.evaluate(rows, condition).fill_null(fill_value=False) for condition in filters)
         return reduce(pc.and_, passed, pa.array(np.ones(len(rows), dtype=np.bool_)))
+
+
+def _to_all_sites(step: Step[Tables], tag: int, messages: pa.Table) -> list[pa.Table]:
+    """The messages, with a copy for every site that stores any rows if they go everywhere."""
+    if not step.topology.specs[tag].go_everywhere:
+        return [messages]
+    sites = sorted(set(step.manifest.operators[step.topology.inputs[tag][0].id].routing))
+    copies = [pa.array(np.full(len(messages), site, dtype=np.int32)) for site in sites]
+    return [messages.set_column(messages.column_names.index(SITE), SITE, site) for site in copies]

@@ -11,6 +11,7 @@ lower ones. So a row has the plain number, and rows, which are many, need no col
 | site | nothing: it tells a task which site it works for |
 | unmatched | a row that can have no match, as its key is null, but comes out alone |
 | unmatched pointer | the name of a run of such rows that the level below has written for this one |
+| probe | the name of a run that another site stores, whose rows meet those that are stored here |
 | unjoined | a row that joins nothing, by a filter or a null key; its time still counts |
 | promise | a punctuation, in its normal form (`watersmeet.site.promises`) |
 """
@@ -38,6 +39,7 @@ class Kind(IntEnum):
     UNMATCHED = 5
     UNMATCHED_POINTER = 6
     PROMISE = 7
+    PROBE = 8
 
 
 def tag_of(kind: Kind, number: int = 0) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.model.ids import SiteId
 from watersmeet.operators.ranges import Index
 from watersmeet.operators.spec import InputSpec
 from watersmeet.site.admission import Admission
@@ -17,8 +18,9 @@ from watersmeet.site.layout import slot_name
 from watersmeet.site.messages import BODY, HASH, INPUTS_MAX, TAG, Kind, input_of, kinds_of
 from watersmeet.site.spec import LevelSpec
 from watersmeet.site.travel import unpack
+from watersmeet.state.groups import GroupSet, group_of
 from watersmeet.state.manifest import RunFile
-from watersmeet.state.rows import SortedRows, one_batch, sort_rows
+from watersmeet.state.rows import SortedRows, one_batch, sort_rows, take_rows
 from watersmeet.state.runs import open_run
 from watersmeet.state.stored import from_json
 
@@ -27,12 +29,15 @@ from watersmeet.state.stored import from_json
 class Round:
     """Rows by input, and for other inputs the run that holds theirs; none has both.
 
-    ``unmatched`` rows have a null key, so they match nothing.
+    ``unmatched`` rows have a null key, so they match nothing. ``probes`` are rows that other sites store;
+    of those that lie in runs, these are told.
     """
 
     rows: dict[int, SortedRows]
     pointers: dict[int, RunFile]
     unmatched: dict[int, SortedRows] = field(default_factory=dict)
+    probes: dict[int, SortedRows] = field(default_factory=dict)
+    probe_runs: tuple[tuple[int, RunFile], ...] = ()
 
 
 @dataclass
@@ -41,11 +46,13 @@ class Receiver:
 
     spec: LevelSpec
     admission: Admission
+    site: SiteId
     _rows: list[pa.RecordBatch] = field(default_factory=list)
     _parcels: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     _bytes: int = 0
     _pointers: dict[int, list[RunFile]] = field(default_factory=dict)
     _unmatched: dict[int, list[RunFile]] = field(default_factory=dict)
+    _probes: list[tuple[int, RunFile]] = field(default_factory=list)
 
     def take(self, batch: pa.RecordBatch) -> Iterator[Round]:
         """Take a batch up, and give a round if that makes one."""
@@ -55,7 +62,8 @@ class Receiver:
 
     def rest(self) -> Iterator[Round]:
         """What is left when all has arrived."""
-        while self._rows or self._parcels or any(self._pointers.values()) or any(self._unmatched.values()):
+        pointers = (self._pointers, self._unmatched)
+        while self._rows or self._parcels or self._probes or any(any(each.values()) for each in pointers):
             yield self._round()
 
     def _add(self, batch: pa.RecordBatch) -> None:
@@ -69,6 +77,7 @@ class Receiver:
             Kind.POINTER: self._add_pointer,
             Kind.PARCEL: self._add_parcel,
             Kind.UNMATCHED_POINTER: self._add_unmatched_pointer,
+            Kind.PROBE: self._add_probe,
         }
         for kind, add in bodies.items():
             some = batch.filter(pa.array(kinds == kind)) if (kinds == kind).any() else None
@@ -92,6 +101,9 @@ class Receiver:
     def _add_unmatched_pointer(self, tag: int, body: pa.Buffer) -> None:
         self._unmatched.setdefault(tag, []).append(from_json(body.to_pybytes(), RunFile))
 
+    def _add_probe(self, tag: int, body: pa.Buffer) -> None:
+        self._probes.append((tag, from_json(body.to_pybytes(), RunFile)))
+
     def _add_parcel(self, tag: int, body: pa.Buffer) -> None:
         rows = unpack(self.spec.inputs[tag], body)
         self._parcels.setdefault(tag, []).append(rows)
@@ -102,8 +114,21 @@ class Receiver:
         by_kind = self._sorted() if self._rows else {}
         rows = by_kind.get(Kind.ROW) or {tag: _sort_parcels(parts) for tag, parts in self._parcels.items()}
         unmatched = {tag: open_run(self.spec.storage, runs.pop(0)) for tag, runs in self._unmatched.items() if runs}
-        self._rows, self._parcels, self._bytes = [], {}, 0
-        return Round(rows, pointers, by_kind.get(Kind.UNMATCHED, {}) | unmatched)
+        rows, probes = self._told_apart(rows)
+        probe_runs = tuple(self._probes)
+        self._rows, self._parcels, self._probes, self._bytes = [], {}, [], 0
+        return Round(rows, pointers, by_kind.get(Kind.UNMATCHED, {}) | unmatched, probes, probe_runs)
+
+    def _told_apart(self, rows: dict[int, SortedRows]) -> tuple[dict[int, SortedRows], dict[int, SortedRows]]:
+        """The rows that are stored here, and those of other sites that came to all of them."""
+        stored, probes = dict(rows), {}
+        for tag, some in rows.items():
+            source = self.spec.inputs[tag]
+            if source.go_everywhere and source.level == self.spec.level:
+                own = self.spec.owners[source.operator].get(self.site, GroupSet()).mask(self.spec.groups)
+                is_own = own[group_of(some.hashes, self.spec.groups)]
+                stored[tag], probes[tag] = (_some(some, np.flatnonzero(mask)) for mask in (is_own, ~is_own))
+        return {tag: some for tag, some in stored.items() if len(some)}, probes
 
     def _sorted(self) -> dict[Kind, dict[int, SortedRows]]:
         rows = one_batch(pa.Table.from_batches(self._rows))
@@ -118,6 +143,10 @@ class Receiver:
                 if len(mine):
                     found_rows[tag] = _sort(self.spec, self.spec.inputs[tag], rows, mine)
         return sorted_
+
+
+def _some(rows: SortedRows, index: Index) -> SortedRows:
+    return SortedRows(rows.hashes[index], take_rows(rows.rows, index))
 
 
 def _sort_parcels(parcels: list[pa.RecordBatch]) -> SortedRows:

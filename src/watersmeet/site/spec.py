@@ -1,7 +1,8 @@
 """What a site task is told: everything it needs to be a pure function of its rows. Travels to the workers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.operators.promises.stores import Store
@@ -21,6 +22,8 @@ ROUND_LIMIT_BYTES = 256 << 20
 NO_GROUPS = GroupSet()
 
 Pair = tuple[RunFile, Slice]
+Function = tuple[Callable[..., Any], tuple[str, ...]]
+"""A function of the user's, and the columns it reads."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,8 @@ class LevelSpec:
     In messages a site is told by its *key* (``site_keys``): any number the runner likes. ``admissions`` are asked of
     streams' rows. Rows of an input that have come to their end (`watersmeet.state.promises`) by its ``limits``, or
     by the keys that others promised (``purges``), are joined and not kept. ``stores`` are the promises there are,
-    ``punctuated`` the streams that bring more, by the tag of their messages.
+    ``punctuated`` the streams that bring more, by the tag of their messages. ``owners`` tell, of
+    operators whose rows go everywhere, which groups each site stores. ``functions`` are the user's, by name.
     """
 
     driver: str
@@ -115,6 +119,8 @@ class LevelSpec:
     punctuated: Mapping[int, PunctuatedStream] = field(default_factory=dict)
     purges: Mapping[int, PurgeRule] = field(default_factory=dict)
     promise_merges: Mapping[SiteId, tuple[PromiseMerge, ...]] = field(default_factory=dict)
+    owners: Mapping[OperatorId, Mapping[SiteId, GroupSet]] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
     @property
     def is_root(self) -> bool:

@@ -4,9 +4,9 @@
    are many.
 2. Keep: write each input's rows as a new run, but for those that nothing can come for any more. Rows for a higher
    level are only kept; a *pointer* to their run goes up in their stead, so that a row crosses into Python once and is
-   shuffled once.
-3. Produce: every operator of the level yields the results its new rows complete, as its kind knows how to; an
-   aggregate when all rows have come, so that a group comes once.
+   shuffled once. All sites of a ring are told of its runs.
+3. Produce: every operator of the level yields the results its new rows complete, as its kind knows how to; aggregates
+   and rings when all rows have come, so that a group comes once, and rows meet all others.
 4. Clean: in a step of cleanup, no rows arrive, and the results are those missing of some groups.
 5. Settle: rows of which no match can come any more come out alone, if they have none.
 6. Merge: runs the driver chose become one, while Spark still reads the last results.
@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from watersmeet.model.ids import RunId, SiteId
+from watersmeet.operators.calls import calls
 from watersmeet.operators.join.probe import RunView, Side
-from watersmeet.operators.kinds import TaskOptions, aggregate_of, task_of
+from watersmeet.operators.kinds import TaskOptions, aggregate_of, ring_of, task_of
 from watersmeet.operators.promises.stores import PROMISES
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import InputSpec, OperatorSpec
@@ -38,6 +39,7 @@ from watersmeet.site.counts import Counts, packed
 from watersmeet.site.crash import executor_pid, reach
 from watersmeet.site.effects import Effects, write_effects
 from watersmeet.site.expiry import End, NewRowTimes
+from watersmeet.site.meeting import RingRows
 from watersmeet.site.merging import merge
 from watersmeet.site.messages import Kind
 from watersmeet.site.promises import PromiseReader, PromiseWriter
@@ -63,7 +65,7 @@ class SiteTask:
         self._spec, self._site = spec, site
         self._changes: list[AddRun | MergeRuns | AddPromises | MergePromises] = []
         self._counts = Counts(spec.groups)
-        self._options = TaskOptions(spec.groups, spec.forget_pairs)
+        self._options = TaskOptions(spec.groups, spec.forget_pairs, calls(spec.functions))
         self._earlier: dict[int, list[RunFile]] = {}
         self._cleaned_results, self._cleaned_bytes = 0, 0
         self._busy_s, self._receive_s = 0.0, 0.0
@@ -79,12 +81,13 @@ class SiteTask:
 
     def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Consume some messages."""
-        return self._rounds(self._receiver.take(batch))
+        return self._rounds(self._receiver.take(batch), is_last=False)
 
     def end(self) -> Iterator[pa.RecordBatch]:
         """All rows have come: yield the rest, and tell what was done."""
         yield from self._rounds(self._receiver.rest())
         yield from self._timed(self._tell_groups())
+        yield from self._timed(self._meet())
         yield from self._timed(self._clean())
         yield from self._timed(self._settle())
         started = time.monotonic()
@@ -100,16 +103,16 @@ class SiteTask:
         self._tell()
         self._reach("after-effects")
 
-    def _rounds(self, rounds: Iterator[Round]) -> Iterator[pa.RecordBatch]:
+    def _rounds(self, rounds: Iterator[Round], *, is_last: bool = True) -> Iterator[pa.RecordBatch]:
         while True:
             started = time.monotonic()
             arrived = next(rounds, None)
             self._receive_s += time.monotonic() - started
             if arrived is None:
                 return
-            yield from self._timed(self._round(arrived))
+            yield from self._timed(self._round(arrived, is_last=is_last))
 
-    def _round(self, arrived: Round) -> Iterator[pa.RecordBatch]:
+    def _round(self, arrived: Round, *, is_last: bool) -> Iterator[pa.RecordBatch]:
         self.rounds += 1
         rows_in = {tag: self._reduced(self._spec.inputs[tag], rows) for tag, rows in arrived.rows.items()}
         kept = {tag: self._keep(self._spec.inputs[tag], rows) for tag, rows in rows_in.items()}
@@ -117,12 +120,14 @@ class SiteTask:
         runs = {tag: run for tag, run in kept.items() if run is not None} | arrived.pointers
         above = [(tag, run) for tag, run in runs.items() if self._is_above(tag)]
         yield from pointers(self._spec.outgoing.schema, above, self._spec.site_keys[self._site])
+        yield from self._send_probes(kept, arrived.probe_runs)
         yield from self._send_unmatched(arrived.unmatched)
         here = {tag: run for tag, run in runs.items() if not self._is_above(tag)}
         deltas = {tag: rows for tag, rows in rows_in.items() if not self._is_above(tag)}
         deltas |= {tag: open_run(self._spec.storage, run) for tag, run in here.items() if tag not in deltas}
+        self._collect(arrived, deltas, is_last=is_last)
         for operator in () if self._spec.only_stores else self._spec.operators:
-            if operator.aggregate is None:
+            if operator.aggregate is None and operator.kind != "ring":
                 yield from self._produce(operator, deltas)
                 yield from self._give_unmatched(operator, arrived.unmatched)
         for tag, run in here.items():
@@ -135,6 +140,47 @@ class SiteTask:
                 tag = operator.inputs[0].tag
                 for rows in arrived_rows(self._spec, self._earlier.pop(tag, [])):
                     yield from self._produce(operator, {tag: rows})
+
+    def _send_probes(
+        self, kept: dict[int, RunFile | None], arrived: tuple[tuple[int, RunFile], ...]
+    ) -> Iterator[pa.RecordBatch]:
+        """Tell all other sites of a ring above of the runs that were written here, and go on with what was told."""
+        schema, keys = self._spec.outgoing.schema, self._spec.site_keys
+        told = [(tag, run) for tag, run in arrived if self._is_above(tag)]
+        yield from pointers(schema, told, keys[self._site], Kind.PROBE)
+        written = {tag: run for tag, run in kept.items() if run is not None and self._is_above(tag)}
+        for tag, run in written.items():
+            source = self._spec.inputs[tag]
+            for site in self._spec.owners[source.operator] if source.go_everywhere else ():
+                if site != self._site:
+                    yield from pointers(schema, [(tag, run)], keys[site], Kind.PROBE)
+
+    def _collect(self, arrived: Round, deltas: dict[int, SortedRows], *, is_last: bool) -> None:
+        """Keep what comes for rings until all has come; what is not the last of it is put into files."""
+        rows = [(tag, each, self._ring_rows.store) for tag, each in deltas.items() if self._goes_everywhere(tag)]
+        rows += [(tag, each, self._ring_rows.probe) for tag, each in arrived.probes.items() if len(each)]
+        for tag, each, add in rows:
+            add(tag, each if is_last or tag in arrived.pointers else self._put_aside(self._spec.inputs[tag], each))
+        for tag, run in arrived.probe_runs:
+            if not self._is_above(tag):
+                self._ring_rows.probe(tag, open_run(self._spec.storage, run))
+
+    def _goes_everywhere(self, tag: int) -> bool:
+        return self._spec.inputs[tag].go_everywhere
+
+    def _put_aside(self, source: InputSpec, rows: SortedRows) -> SortedRows:
+        name = RunName(self._name(), source.operator, source.name, source.bounded)
+        return open_run(self._spec.storage, write_run(self._spec.storage, name, rows, self._spec.groups))
+
+    def _meet(self) -> Iterator[pa.RecordBatch]:
+        """All rows have come: the results of rings."""
+        for operator in () if self._spec.only_stores else self._spec.operators:
+            if operator.kind == "ring":
+                task = ring_of(operator, self._options)
+                for results in task.meet(self._ring_rows.sides(operator)):
+                    yield from self._give(operator, results)
+                    self._reach("mid-output")
+                self._counts.produced(operator, task.output)
 
     def _send_unmatched(self, unmatched: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
         """Rows that come out alone at a higher level go there as files, which are no part of the state."""
@@ -178,7 +224,11 @@ class SiteTask:
         """The task begins with the first rows, or with their end."""
         self._reach("task-start")
         self._forget_dead_runs()
-        return Receiver(self._spec, self._admission)
+        return Receiver(self._spec, self._admission, self._site)
+
+    @cached_property
+    def _ring_rows(self) -> RingRows:
+        return RingRows(self._spec, self._slice, self._site)
 
     @cached_property
     def _settling(self) -> Settling:

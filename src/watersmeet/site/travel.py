@@ -111,6 +111,8 @@ class Parcels:
         hashes = xxhash64(keys)
         rows = pa.RecordBatch.from_arrays([pa.array(hashes.view(np.int64)), *kept], schema=_schema(route.source))
         site_of_group = np.frombuffer(route.sites, dtype=SITE_NUMBER)
+        if route.source.go_everywhere:
+            return _copies(route.source.tag, rows, np.unique(site_of_group).tolist(), site_keys)
         return _parcels(route.source.tag, rows, site_of_group[group_of(hashes, self.groups)], site_keys)
 
 
@@ -171,6 +173,17 @@ def _parcels(tag: int, rows: pa.RecordBatch, sites: npt.NDArray[np.uint16], site
         pa.array([site_keys[site] for site in present.tolist()], pa.int32()),
         pa.array([tag_of(Kind.PARCEL, tag)] * len(filled), pa.int32()),
         pa.array(filled, pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=HEAD)
+
+
+def _copies(tag: int, rows: pa.RecordBatch, sites: Sequence[int], site_keys: Sequence[int]) -> pa.RecordBatch:
+    """The same parcel for all sites: each of them knows which of the rows it stores."""
+    count = len(sites) if rows.num_rows else 0
+    arrays = [
+        pa.array([site_keys[site] for site in sites[:count]], pa.int32()),
+        pa.array([tag_of(Kind.PARCEL, tag)] * count, pa.int32()),
+        pa.array([rows.serialize().to_pybytes()] * count, pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=HEAD)
 

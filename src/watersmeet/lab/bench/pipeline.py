@@ -27,8 +27,8 @@ _COLUMN = re.compile(r"\b([A-Z])\.(\w+)")
 class Step:
     """One operator: the streams it adds, and a pair of columns that joins each of them to one before it.
 
-    ``conditions`` are what else it is on, at most one for each pair, in the same order. If it is no inner join, it adds
-    one stream, or is of two.
+    ``conditions`` are what else it is on, at most one for each pair, in the same order; without pairs, it is a ring and
+    they are all. If it is no inner join, it adds one stream, or is of two.
     """
 
     streams: str
@@ -44,9 +44,11 @@ class Step:
     @property
     def links(self) -> tuple["Link", ...]:
         """The same as joins of two, one after the other; the first of all streams has none."""
-        joined = self.streams[-len(self.equalities) :]
-        others = (*self.conditions, *[""] * (len(self.equalities) - len(self.conditions)))
-        return tuple(map(Link, joined, self.equalities, others, [self.how] * len(joined)))
+        count = max(len(self.equalities), len(self.conditions))
+        joined = self.streams[-count:]
+        others = (*self.conditions, *[""] * (count - len(self.conditions)))
+        equalities = (*self.equalities, *[None] * (count - len(self.equalities)))
+        return tuple(map(Link, joined, equalities, others, [self.how] * count))
 
 
 @dataclass(frozen=True)
@@ -54,15 +56,20 @@ class Link:
     """A stream, and what joins it to those before it."""
 
     stream: str
-    equality: Equality
+    equality: Equality | None
     condition: str
     how: str
 
     @property
     def on(self) -> str:
         """The condition."""
-        left, right = self.equality
-        return f"{left} = {right}" + (f" AND {self.condition}" if self.condition else "")
+        equality = [f"{self.equality[0]} = {self.equality[1]}"] if self.equality else []
+        return " AND ".join([*equality, *([self.condition] if self.condition else [])])
+
+    @property
+    def repeated(self) -> tuple[str, ...]:
+        """The column that has what one before it has, too."""
+        return self.equality[1:] if self.equality else ()
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,7 @@ class Pipeline:
         for link in links:
             other = self._prefixed(link.stream, frames)
             on = F.expr(_COLUMN.sub(r"\1_\2", link.on))
-            joined = joined.join(other, on, link.how).drop(_flat(link.equality[1]))
+            joined = joined.join(other, on, link.how).drop(*map(_flat, link.repeated))
             if self.time and (link is not links[-1] or self.counted):
                 joined = _without_watermark(joined, f"{link.stream}_{self.time.column}")
         if self.counted is not None and self.time is not None:
@@ -154,7 +161,7 @@ class Pipeline:
 
     def _flat_columns(self, frames: Mapping[str, DataFrame]) -> list[str]:
         """What is left of all columns where each key is kept once, under the names it has in the chain."""
-        again = {link.equality[1] for link in self.links}
+        again = {column for link in self.links for column in link.repeated}
         columns = [f"{stream}.{name}" for stream in self.streams for name in frames[stream].columns]
         return [f"{column} AS {_flat(column)}" for column in columns if column not in again]
 

@@ -8,6 +8,7 @@ from watersmeet.lab.bench import (
     growth,
     memory,
     restart,
+    ring,
     sinks,
     soak,
     threeway,
@@ -34,6 +35,8 @@ _ALL = (
     windows.LEFT,
     windows.CHAIN,
     windows.COUNTED,
+    ring.BAND_SUITE,
+    ring.OVERLAP_SUITE,
 )
 SUITES: dict[str, Suite] = {suite.name: suite for suite in _ALL}
 SPILL = "spill"

@@ -23,7 +23,7 @@ from watersmeet.operators.join.lives import Bounds, common_life, overlapping, ov
 from watersmeet.operators.join.probe import Found, Side, probe
 from watersmeet.operators.join.product import Blocks, batches, completed, missing
 from watersmeet.operators.join.trace import Output, with_groups
-from watersmeet.operators.predicate import Tested
+from watersmeet.operators.predicate import Functions, Tested
 from watersmeet.operators.ranges import Index, cut
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import LifeSpec
@@ -60,6 +60,7 @@ class JoinTask:
     is_windowed: bool = False
     tests: tuple[Test, ...] = ()
     bounds: Bounds = ()
+    functions: Functions = field(default_factory=dict)
     output: Output = field(init=False)
 
     def __post_init__(self) -> None:
@@ -113,7 +114,7 @@ class JoinTask:
         if not self.tests:
             return found
         rows = [side.rows for side in sides]
-        return (replace(blocks, check=Tested(rows, self.tests, blocks.check)) for blocks in found)
+        return (replace(blocks, check=Tested(rows, self.tests, blocks.check, self.functions)) for blocks in found)
 
     def _told_apart(self, keys: Hashes, gathered: list[Gathered]) -> Iterator[Meeting]:
         own = group_of(keys, self.groups)

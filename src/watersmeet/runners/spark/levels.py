@@ -162,12 +162,24 @@ def next_delta(produced: DataFrame, topology: Topology, level: int, routing: Rou
         is_unmatched = (F.col(TAG) == tag) & ~is_whole(keys[tag])
         tag_now = F.when(is_unmatched, tag_of(Kind.UNMATCHED, tag)).otherwise(tag_now)
     return produced.where(~is_row | passed).select(
-        F.coalesce(F.col(SITE), site).alias(SITE),
+        _to_all_sites(F.coalesce(F.col(SITE), site), topology, routing, list(fed)).alias(SITE),
         tag_now.alias(TAG),
         F.when(is_row, hashed).alias(HASH),
         BODY,
         *_slots(topology.incoming(level), sources, below, TAG, tags),
     )
+
+
+def _to_all_sites(site: SparkColumn, topology: Topology, routing: Routing, tags: Sequence[int]) -> SparkColumn:
+    """A row's site; of inputs whose rows go everywhere, all sites that store any: Spark then copies the row."""
+    everywhere = [tag for tag in tags if topology.specs[tag].go_everywhere]
+    if not everywhere:
+        return site
+    sites = F.array(site)
+    for tag in everywhere:
+        keys = sorted(set(routing.tables[topology.inputs[tag][0].id]))
+        sites = F.when(F.col(TAG) == tag, F.array(*map(F.lit, keys))).otherwise(sites)
+    return F.explode(sites)
 
 
 def finish(rows: DataFrame, topology: Topology) -> DataFrame:

@@ -31,6 +31,7 @@ from watersmeet.runners.spark.session import check_workers, start_workers
 from watersmeet.runners.spark.sinks import Sink
 from watersmeet.runners.spark.union import UnionLayout
 from watersmeet.site.result_files import ResultFormat
+from watersmeet.site.spec import Function
 from watersmeet.state.events import Event
 from watersmeet.state.inspect import state_table
 from watersmeet.state.manifest import Manifest
@@ -61,6 +62,7 @@ class Start:
     rejected_path: str | None = None
     copies: str | None = None
     adaptation: str = DEFAULT_ADAPTATION
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
     @property
     def ends_by_itself(self) -> bool:
@@ -223,5 +225,6 @@ def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str
         rejected_path=start.rejected_path,
         cleans_when_idle=start.cleans_when_idle,
         adaptation=start.adaptation,
+        functions=start.functions,
     )
     return start_driver(checkpoint, runner, options)

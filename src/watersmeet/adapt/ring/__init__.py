@@ -1,0 +1,1 @@
+"""Rings: what a number of sites costs, and which is best (`cost`)."""

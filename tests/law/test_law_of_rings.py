@@ -1,0 +1,118 @@
+"""The law of rings: joins on any condition, whatever is moved, merged, repeated or killed, are a batch join's."""
+
+import random
+import tempfile
+from collections import Counter
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import Phase, given, note, settings
+from hypothesis import strategies as st
+from tests.law.test_law_in_process import LAW, disturbance, repeated_alike
+from tests.law.test_law_of_time import rejected_by
+from tests.support.draws import TimedCase
+from tests.support.in_process import InProcess
+from tests.support.oracle import difference
+from tests.support.ring_draws import PREDICATE, ring_cases
+from tests.support.rules import accepted_rows, expected_results
+
+from watersmeet.adapt.merging import choice as merging
+from watersmeet.operators.ring import index, task
+from watersmeet.planning import plan
+
+
+def close(left: pa.Array, right: pa.Array) -> pa.Array:
+    """A predicate: nulls are nothing it knows of."""
+    return pc.less_equal(pc.abs(pc.subtract(left, right)), 1)
+
+
+FUNCTIONS = {PREDICATE: (close, ("left", "right"))}
+
+
+def results_of(case: TimedCase, seed: int, *, disturb: bool) -> Counter[str]:
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        plan_ = plan(case.query, _type_of)
+        decides = any(operator.hash_decides for operator in plan_.operators)
+        query = InProcess(
+            plan_,
+            folder,
+            groups=chance.choice([1, 4, 16]),
+            sites=chance.choice([1, 2, 3, 4]) if disturb else 2,
+            hash_bits=64 if decides or not disturb else chance.choice([64, 64, 2]),
+            round_bytes=chance.choice([1, 100, 10**6]) if disturb else 10**6,
+            parcels=chance.random() < 0.7,
+            functions=FUNCTIONS,
+        )
+        got: Counter[str] = Counter()
+        _, rejected = accepted_rows(case.nodes, case.epochs)
+        for tables, told in zip(case.epochs, rejected, strict=True):
+            attempt = query.attempt(tables, chance) if disturb and chance.random() < 0.2 else None
+            if disturb:
+                disturbance(query, tables, chance)
+            got += repeated_alike(attempt, query.epoch(tables, chance if disturb else None), case)
+            assert rejected_by(query) == told
+        return got
+
+
+def _type_of(sql: str, stream: str) -> pa.DataType:
+    """What Spark would say of the few expressions that are drawn."""
+    del stream
+    return pa.timestamp("us", "UTC") if "INTERVAL" in sql else pa.int64()
+
+
+def check(case: TimedCase, seed: int, *, disturb: bool = True) -> None:
+    note(f"on {case.conditions}, {list(case.nodes.values())}, seed {seed}")
+    chance = random.Random(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "FAN_IN", 2)
+        patch.setattr(merging, "SETTLED_FAN_IN", 2)
+        patch.setattr(index, "TREE_COST", chance.choice([0, 0, 4]))
+        patch.setattr(task, "PAIRS_LIMIT", chance.choice([1, 7, 1 << 18]))
+        patch.setattr(task, "PART_BYTES", chance.choice([1, 100, 1 << 25]))
+        got, expected = results_of(case, seed, disturb=disturb), expected_results(case)
+    assert got == expected, difference(got, expected)
+
+
+@given(case=ring_cases(), seed=st.integers(0, 2**32))
+@LAW
+def test_rows_are_joined_on_any_condition(case: TimedCase, seed: int) -> None:
+    check(case, seed, disturb=False)
+
+
+@given(case=ring_cases(), seed=st.integers(0, 2**32))
+@LAW
+def test_moves_merges_repeated_tasks_and_crashes_change_no_ring(case: TimedCase, seed: int) -> None:
+    check(case, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@given(case=ring_cases(), seed=st.integers(0, 2**32))
+@settings(LAW, max_examples=3000)
+def test_the_law_of_rings_holds_thousands_of_times(case: TimedCase, seed: int) -> None:
+    check(case, seed)
+
+
+class CaughtError(Exception):
+    """A wrong ring was caught."""
+
+
+def test_probes_that_are_met_as_if_they_were_stored_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = task.RingTask.meet
+
+    def wrong(self, sides):
+        return real(self, [replace(side, new=(*side.new, *side.probes), probes=()) for side in sides])
+
+    monkeypatch.setattr(task.RingTask, "meet", wrong)
+
+    @given(case=ring_cases(most_streams=2))
+    @settings(LAW, max_examples=300, database=None, phases=[Phase.generate])
+    def law(case: TimedCase) -> None:
+        if results_of(case, 0, disturb=False) != expected_results(case):
+            raise CaughtError
+
+    with pytest.raises(CaughtError):
+        law()

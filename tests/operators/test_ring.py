@@ -1,0 +1,147 @@
+"""The kernel of rings against every pair, looked at one by one."""
+
+import math
+import operator
+import random
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from watersmeet.model.errors import PredicateError
+from watersmeet.model.plan import Test as Condition
+from watersmeet.operators.calls import PredicateCall
+from watersmeet.operators.join.probe import RunView
+from watersmeet.operators.ring import index
+from watersmeet.operators.ring.task import RingSide, RingTask
+from watersmeet.operators.spec import LifeSpec
+from watersmeet.state.rows import SortedRows
+
+OPERATORS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq}
+WHOLE = [None, *range(8)]
+FLOATS = [None, 0.0, -0.0, 0.1, 0.2, 0.3, 2.5, -math.inf, math.inf, math.nan]
+EXTREME = [None, -(2**63), -(2**63) + 1, 2**63 - 1, 2**63 - 2, 0, 1]
+
+
+def rows(name: str, values: dict[str, list[object]], kind: pa.DataType) -> SortedRows:
+    columns = {f"{name}.{field}": pa.array(column, kind) for field, column in values.items()}
+    count = len(next(iter(values.values())))
+    return SortedRows(np.arange(count, dtype=np.uint64) << np.uint64(50), pa.record_batch(columns))
+
+
+def holds(test: Condition, row: dict[str, object]) -> bool | None:
+    left, right = (row[str(name)] for name in test.arguments)
+    if left is None or right is None:
+        return None
+    if test.function == "within":
+        difference = left - right
+        above = test.low is None or compared("gt" if test.excluded else "ge", difference, test.low)
+        return above and (test.high is None or compared("lt" if test.excluded else "le", difference, test.high))
+    return compared(test.function, left, right)
+
+
+def compared(function: str, left: float, right: float) -> bool:
+    """As in Spark: what is not a number is greater than any other, and equal to itself."""
+    keys = [(1, 0) if isinstance(each, float) and math.isnan(each) else (0, each) for each in (left, right)]
+    return OPERATORS[function](*keys)
+
+
+def found(task: RingTask, sides: list[RingSide]) -> list[tuple[object, ...]]:
+    pairs = []
+    for results in task.meet(sides):
+        columns = results.columns()
+        pairs += zip(*(columns[name].to_pylist() for name in sorted(columns)), strict=True)
+    return sorted(pairs, key=repr)
+
+
+def expected(tests: list[Condition], left: SortedRows, right: SortedRows) -> list[tuple[object, ...]]:
+    both = (a | b for a, b in product(left.rows.to_pylist(), right.rows.to_pylist()))
+    passed = [row for row in both if all(holds(test, row) for test in tests)]
+    return sorted((tuple(row[name] for name in sorted(row)) for row in passed), key=repr)
+
+
+@pytest.mark.parametrize("values", [WHOLE, FLOATS, EXTREME], ids=["whole", "floats", "extreme"])
+@pytest.mark.parametrize("tree_cost", [0, 4])
+def test_ranges_find_the_pairs_that_pass(values, tree_cost, monkeypatch):
+    monkeypatch.setattr(index, "TREE_COST", tree_cost)
+    kind = pa.float64() if values is FLOATS else pa.int64()
+    for seed in range(60):
+        chance = random.Random(seed)
+        left, right = (
+            rows(name, {field: chance.choices(values, k=size) for field in "xy"}, kind)
+            for name, size in (("A", chance.randint(1, 20)), ("B", chance.randint(1, 20)))
+        )
+        names = [("A.x", "B.x"), ("B.x", "A.y"), ("A.y", "B.y"), ("B.y", "A.x")]
+        tests = [Condition(chance.choice(list(OPERATORS)), chance.choice(names)) for _ in range(chance.randint(0, 3))]
+        if chance.random() < 0.6:
+            low, high = chance.choice([(-2, 2), (None, 1), (1, None), (-3, -1)])
+            if kind == pa.float64():
+                low, high = (None if each is None else each / 10 for each in (low, high))
+            excluded = kind == pa.float64() and chance.random() < 0.5
+            tests.append(Condition("within", chance.choice(names), low, high, excluded))
+        task = RingTask(4, tuple(tests), (None, None))
+        sides = [RingSide((RunView(left),)), RingSide((), (right,))]
+        if chance.random() < 0.5:
+            sides = [RingSide((), (left,)), RingSide((RunView(right),))]
+        assert repr(found(task, sides)) == repr(expected(tests, left, right)), (seed, tests)
+
+
+def test_every_pair_with_a_new_row_is_found_at_one_site():
+    """Two sites: each has old rows of both inputs, some of the new ones, and the others' as probes."""
+    left, right = (rows(name, {"x": list(range(8))}, pa.int64()) for name in "AB")
+    parts = {"A": [left.slice(n, n + 2) for n in range(0, 8, 2)], "B": [right.slice(n, n + 2) for n in range(0, 8, 2)]}
+    got = []
+    for site in (0, 1):
+        sides = [
+            RingSide((RunView(parts[name][site]),), (parts[name][2 + site],), (parts[name][3 - site],)) for name in "AB"
+        ]
+        got += found(RingTask(4, (), (None, None)), sides)
+    all_pairs = {(a, b) for a, b in product(range(8), range(8)) if a >= 4 or b >= 4}
+    assert sorted(got) == sorted(all_pairs)
+
+
+def test_rows_meet_while_they_live():
+    lives = LifeSpec("A.x", "A.y"), LifeSpec("B.x", None, 3)
+    left = rows("A", {"x": [0, 0, 5], "y": [2, 9, 6]}, pa.int64())
+    right = rows("B", {"x": [1, 2, 5, 6]}, pa.int64())
+    task = RingTask(4, (), lives, is_windowed=True, life=LifeSpec("#join1.begin", "#join1.end"))
+    pairs = found(task, [RingSide((), (left,)), RingSide((), (right,))])
+    overlap = [
+        (max(a, c), min(b, c + 3), a, b, c)
+        for a, b in ((0, 2), (0, 9), (5, 6))
+        for c in (1, 2, 5, 6)
+        if max(a, c) < min(b, c + 3)
+    ]
+    assert pairs == sorted(overlap, key=repr)
+
+
+def test_tests_that_drop_most_for_their_time_are_asked_first():
+    asked: dict[str, int] = {"few": 0, "most": 0}
+
+    def few(left, right):
+        asked["few"] += len(left)
+        return pc.greater_equal(pc.add(left, right), 1)
+
+    def most(left, right):
+        asked["most"] += len(left)
+        return pc.equal(left, right)
+
+    functions = {name: PredicateCall(name, each, ("A.x", "B.x")) for name, each in (("few", few), ("most", most))}
+    tests = tuple(Condition("call", ("A.x", "B.x"), name=name) for name in ("few", "most"))
+    task = RingTask(4, tests, (None, None), functions=functions)
+    left, right = (rows(name, {"x": [n % 50 for n in range(1500)]}, pa.int64()) for name in "AB")
+    count = sum(results.count for results in task.meet([RingSide((), (left,)), RingSide((), (right,))]))
+    assert count == 49 * 30 * 30
+    assert min(asked.values()) < 0.5 * max(asked.values())
+
+
+def test_a_predicate_that_fails_on_no_row_alone_says_so():
+    def fails(left):
+        if len(left) > 1:
+            raise ValueError("too many")
+        return pc.is_valid(left)
+
+    with pytest.raises(PredicateError, match="on none of them alone"):
+        PredicateCall("fails", fails, ("A.x",))(pa.array([1, 2, 3]))
