@@ -24,7 +24,7 @@ def merge(
     groups: int,
     run_id: RunId,
     live: frozenset[str],
-    reader: PromiseReader,
+    reader: PromiseReader | None = None,
     combine: Combine | None = None,
 ) -> MergeRuns | None:
     """Carry out an order; ``live`` are the paths of the runs that are probed here, ``combine`` makes rows fewer."""

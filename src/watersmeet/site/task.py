@@ -18,7 +18,6 @@ It never changes a file, and repeating it is harmless.
 import os
 import socket
 import time
-import uuid
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from watersmeet.model.ids import RunId, SiteId
+from watersmeet.model.ids import SiteId
 from watersmeet.operators.calls import calls
 from watersmeet.operators.join.probe import RunView, Side
 from watersmeet.operators.kinds import TaskOptions, aggregate_of, ring_of, task_of
@@ -38,20 +37,18 @@ from watersmeet.site.cleaning import SiteCleanup
 from watersmeet.site.counts import Counts, packed
 from watersmeet.site.crash import executor_pid, reach
 from watersmeet.site.effects import Effects, write_effects
-from watersmeet.site.expiry import End, NewRowTimes
+from watersmeet.site.expiry import NewRowTimes
+from watersmeet.site.keeping import Keeper
 from watersmeet.site.meeting import RingRows
-from watersmeet.site.merging import merge
 from watersmeet.site.messages import Kind
-from watersmeet.site.promises import PromiseReader, PromiseWriter
 from watersmeet.site.receive import Receiver, Round
 from watersmeet.site.settling import Settling, arrived_rows, of_open_groups, view_of
 from watersmeet.site.spec import LevelSpec, SiteSlice
 from watersmeet.site.travel import pointers
-from watersmeet.state.changes import AddPromises, AddRun, MergePromises, MergeRuns
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import RunFile
 from watersmeet.state.rows import SortedRows, no_rows
-from watersmeet.state.runs import RunName, forget_runs, open_run, run_name, write_run
+from watersmeet.state.runs import forget_runs, open_run
 
 if TYPE_CHECKING:
     from watersmeet.site.rejected import RejectedRows
@@ -63,13 +60,12 @@ class SiteTask:
 
     def __init__(self, spec: LevelSpec, site: SiteId) -> None:
         self._spec, self._site = spec, site
-        self._changes: list[AddRun | MergeRuns | AddPromises | MergePromises] = []
+        self._keeper = Keeper(spec, site)
         self._counts = Counts(spec.groups)
         self._options = TaskOptions(spec.groups, spec.forget_pairs, calls(spec.functions))
         self._earlier: dict[int, list[RunFile]] = {}
         self._cleaned_results, self._cleaned_bytes = 0, 0
         self._busy_s, self._receive_s = 0.0, 0.0
-        self._not_stored = 0
         self.rounds = 0
         self.effects_name = ""
 
@@ -91,13 +87,7 @@ class SiteTask:
         yield from self._timed(self._clean())
         yield from self._timed(self._settle())
         started = time.monotonic()
-        for order in self._slice.merges:
-            operator = next(each for each in self._spec.operators if each.id == order.source.operator)
-            combine = None if operator.aggregate is None else aggregate_of(operator, self._spec.groups).combine
-            storage, groups = self._spec.storage, self._spec.groups
-            merged = merge(storage, order, groups, self._name(), self._live_paths, self._reader, combine)
-            self._changes += [] if merged is None else [merged]
-        self._keep_promises()
+        self._keeper.finish(self._live_paths)
         self._busy_s += time.monotonic() - started
         self._reach("before-effects")
         self._tell()
@@ -115,7 +105,7 @@ class SiteTask:
     def _round(self, arrived: Round, *, is_last: bool) -> Iterator[pa.RecordBatch]:
         self.rounds += 1
         rows_in = {tag: self._reduced(self._spec.inputs[tag], rows) for tag, rows in arrived.rows.items()}
-        kept = {tag: self._keep(self._spec.inputs[tag], rows) for tag, rows in rows_in.items()}
+        kept = {tag: self._keeper.keep(self._spec.inputs[tag], rows) for tag, rows in rows_in.items()}
         self._reach("after-runs")
         runs = {tag: run for tag, run in kept.items() if run is not None} | arrived.pointers
         above = [(tag, run) for tag, run in runs.items() if self._is_above(tag)]
@@ -124,7 +114,7 @@ class SiteTask:
         yield from self._send_unmatched(arrived.unmatched)
         here = {tag: run for tag, run in runs.items() if not self._is_above(tag)}
         deltas = {tag: rows for tag, rows in rows_in.items() if not self._is_above(tag)}
-        deltas |= {tag: open_run(self._spec.storage, run) for tag, run in here.items() if tag not in deltas}
+        deltas |= {tag: self._open(run) for tag, run in here.items() if tag not in deltas}
         self._collect(arrived, deltas, is_last=is_last)
         for operator in () if self._spec.only_stores else self._spec.operators:
             if operator.aggregate is None and operator.kind != "ring":
@@ -160,17 +150,17 @@ class SiteTask:
         rows = [(tag, each, self._ring_rows.store) for tag, each in deltas.items() if self._goes_everywhere(tag)]
         rows += [(tag, each, self._ring_rows.probe) for tag, each in arrived.probes.items() if len(each)]
         for tag, each, add in rows:
-            add(tag, each if is_last or tag in arrived.pointers else self._put_aside(self._spec.inputs[tag], each))
+            stays = is_last or tag in arrived.pointers
+            add(tag, each if stays else self._open(self._keeper.write(self._spec.inputs[tag], each)))
         for tag, run in arrived.probe_runs:
             if not self._is_above(tag):
-                self._ring_rows.probe(tag, open_run(self._spec.storage, run))
+                self._ring_rows.probe(tag, self._open(run))
+
+    def _open(self, run: RunFile) -> SortedRows:
+        return open_run(self._spec.storage, run)
 
     def _goes_everywhere(self, tag: int) -> bool:
         return self._spec.inputs[tag].go_everywhere
-
-    def _put_aside(self, source: InputSpec, rows: SortedRows) -> SortedRows:
-        name = RunName(self._name(), source.operator, source.name, source.bounded)
-        return open_run(self._spec.storage, write_run(self._spec.storage, name, rows, self._spec.groups))
 
     def _meet(self) -> Iterator[pa.RecordBatch]:
         """All rows have come: the results of rings."""
@@ -187,9 +177,7 @@ class SiteTask:
         written = []
         for tag, rows in unmatched.items():
             if self._is_above(tag):
-                source = self._spec.inputs[tag]
-                name = RunName(self._name(), source.operator, source.name, source.bounded)
-                written.append((tag, write_run(self._spec.storage, name, rows, self._spec.groups)))
+                written.append((tag, self._keeper.write(self._spec.inputs[tag], rows)))
         key = self._spec.site_keys[self._site]
         yield from pointers(self._spec.outgoing.schema, written, key, Kind.UNMATCHED_POINTER)
 
@@ -232,20 +220,13 @@ class SiteTask:
 
     @cached_property
     def _settling(self) -> Settling:
-        return Settling(self._spec, self._slice, self._reader)
+        return Settling(self._spec, self._slice, self._keeper.reader)
 
     @cached_property
     def _admission(self) -> Admission:
-        return Admission(self._spec.admissions, self._spec.incoming, self._reader, self._promises, self._rejected)
-
-    @cached_property
-    def _reader(self) -> PromiseReader:
-        return PromiseReader(self._spec.storage, self._spec.stores)
-
-    @cached_property
-    def _promises(self) -> PromiseWriter:
-        spec = self._spec
-        return PromiseWriter(spec.storage, spec.groups, spec.epoch + 1, spec.incoming, spec.punctuated)
+        return Admission(
+            self._spec.admissions, self._spec.incoming, self._keeper.reader, self._keeper.promises, self._rejected
+        )
 
     @cached_property
     def _rejected(self) -> "RejectedRows | None":
@@ -268,17 +249,6 @@ class SiteTask:
     def _is_above(self, tag: int) -> bool:
         return self._spec.inputs[tag].level > self._spec.level
 
-    def _keep(self, source: InputSpec, rows: SortedRows) -> RunFile | None:
-        """Write rows as a run; None where no other row can come that any of them would be joined with."""
-        stored = self._needed_later(source, rows)
-        self._not_stored += len(rows) - len(stored)
-        if not len(stored):
-            return None
-        name = RunName(self._name(), source.operator, source.name, source.bounded)
-        run = write_run(self._spec.storage, name, stored, self._spec.groups)
-        self._changes.append(AddRun(run, closed=self._spec.only_stores))
-        return run
-
     def _reduced(self, source: InputSpec, rows: SortedRows) -> SortedRows:
         """What an aggregate makes of rows that arrive; they are what they are for all others."""
         self._counts.kept(source, rows)
@@ -286,14 +256,6 @@ class SiteTask:
         if operator is None or operator.aggregate is None:
             return rows
         return aggregate_of(operator, self._spec.groups).reduce(rows)
-
-    def _needed_later(self, source: InputSpec, rows: SortedRows) -> SortedRows:
-        limit, purge = self._spec.limits.get(source.tag), self._spec.purges.get(source.tag)
-        if (limit is None and purge is None) or self._spec.only_stores or self._is_above(source.tag):
-            return rows
-        spilled = self._slice.spilled.get(source.operator, GroupSet())
-        end = End(source, self._spec.groups, limit, spilled, purge, self._reader)
-        return end.still_needed(rows, arriving=True)
 
     def _produce(self, operator: OperatorSpec, deltas: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
         task = task_of(operator, self._options)
@@ -333,7 +295,7 @@ class SiteTask:
             return
         task = task_of(operator, self._options)
         cleanup = SiteCleanup(
-            self._spec.storage, self._spec.groups, order, operator, self._spec.decisions, self._reader
+            self._spec.storage, self._spec.groups, order, operator, self._spec.decisions, self._keeper.reader
         )
         for results in cleanup.results(task):
             yield from self._give(operator, results)
@@ -354,23 +316,14 @@ class SiteTask:
         if reach is not None:
             live = (pair for pair in live if reach.meets(source, pair[0]))
         views = [view_of(self._spec, run, part) for run, part in live]
-        views += [RunView(open_run(self._spec.storage, run)) for run in self._earlier.get(source.tag, [])]
+        views += [RunView(self._open(run)) for run in self._earlier.get(source.tag, [])]
         return Side(tuple(views), no_rows(source.schema) if delta is None else delta)
-
-    def _keep_promises(self) -> None:
-        """Write the promises that came, and merge those there are."""
-        self._changes += self._promises.close(self._name)
-        for order in self._spec.promise_merges.get(self._site, ()):
-            self._changes.append(self._reader.merged(order, self._name(), self._spec.groups))
-
-    def _name(self) -> RunId:
-        return RunId(run_name(self._spec.epoch, self._site, uuid.uuid4().hex[:12]))
 
     def _tell(self) -> None:
         effects = Effects(
             level=self._spec.level,
             site=self._site,
-            changes=tuple(self._changes),
+            changes=tuple(self._keeper.changes),
             rows_in=self._counts.rows_in,
             rows_out=self._counts.rows_out,
             busy_ms=self._busy_s * 1000,
@@ -387,9 +340,9 @@ class SiteTask:
             latest=self._admission.latest,
             rejected=self._admission.rejected,
             rejected_files=() if self._rejected is None else self._rejected.close(),
-            not_stored=self._not_stored,
-            ended=tuple(sorted(self._promises.ended)),
-            promised_until=self._promises.until,
+            not_stored=self._keeper.not_stored,
+            ended=tuple(sorted(self._keeper.promises.ended)),
+            promised_until=self._keeper.promises.until,
         )
         self.effects_name = write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
         if self._spec.is_limited:  # Arrow would keep what it has freed for next time, on top of the budget

@@ -1,0 +1,82 @@
+"""What a site task keeps: rows as runs, merged runs, and promises. Each becomes a change."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from watersmeet.model.ids import RunId, SiteId
+from watersmeet.operators.kinds import aggregate_of
+from watersmeet.operators.spec import InputSpec
+from watersmeet.site.expiry import End
+from watersmeet.site.merging import merge
+from watersmeet.site.promises import PromiseReader, PromiseWriter
+from watersmeet.site.spec import LevelSpec
+from watersmeet.state.changes import AddPromises, AddRun, MergePromises, MergeRuns
+from watersmeet.state.groups import GroupSet
+from watersmeet.state.manifest import RunFile
+from watersmeet.state.rows import SortedRows
+from watersmeet.state.runs import RunName, run_name, write_run
+
+
+@dataclass
+class Keeper:
+    """Writes files for one attempt of a task, and remembers the ``changes`` they are; some rows are ``not_stored``."""
+
+    spec: LevelSpec
+    site: SiteId
+    changes: list[AddRun | MergeRuns | AddPromises | MergePromises] = field(default_factory=list)
+    not_stored: int = 0
+
+    @cached_property
+    def reader(self) -> PromiseReader:
+        """The promises there are."""
+        return PromiseReader(self.spec.storage, self.spec.stores)
+
+    @cached_property
+    def promises(self) -> PromiseWriter:
+        """Takes those that come."""
+        spec = self.spec
+        return PromiseWriter(spec.storage, spec.groups, spec.epoch + 1, spec.incoming, spec.punctuated)
+
+    def keep(self, source: InputSpec, rows: SortedRows) -> RunFile | None:
+        """Write rows as a run; None where no other row can come that any of them would be joined with."""
+        stored = self._needed_later(source, rows)
+        self.not_stored += len(rows) - len(stored)
+        if not len(stored):
+            return None
+        run = self.write(source, stored)
+        self.changes.append(AddRun(run, closed=self.spec.only_stores))
+        return run
+
+    def write(self, source: InputSpec, rows: SortedRows) -> RunFile:
+        """Write rows into a file that is no part of the state."""
+        name = RunName(self._name(), source.operator, source.name, source.bounded)
+        return write_run(self.spec.storage, name, rows, self.spec.groups)
+
+    def finish(self, live: frozenset[str]) -> None:
+        """Merge the runs that the driver chose, and write the promises that came; ``live`` are runs probed here."""
+        self.changes += self._merged(live)
+        self.changes += self.promises.close(self._name)
+        for order in self.spec.promise_merges.get(self.site, ()):
+            self.changes.append(self.reader.merged(order, self._name(), self.spec.groups))
+
+    def _merged(self, live: frozenset[str]) -> Iterator[MergeRuns]:
+        spec = self.spec
+        for order in spec.sites[self.site].merges:
+            operator = next(each for each in spec.operators if each.id == order.source.operator)
+            combine = None if operator.aggregate is None else aggregate_of(operator, spec.groups).combine
+            merged = merge(spec.storage, order, spec.groups, self._name(), live, self.reader, combine)
+            if merged is not None:
+                yield merged
+
+    def _needed_later(self, source: InputSpec, rows: SortedRows) -> SortedRows:
+        limit, purge = self.spec.limits.get(source.tag), self.spec.purges.get(source.tag)
+        is_above = source.level > self.spec.level
+        if (limit is None and purge is None) or self.spec.only_stores or is_above:
+            return rows
+        spilled = self.spec.sites[self.site].spilled.get(source.operator, GroupSet())
+        return End(source, self.spec.groups, limit, spilled, purge, self.reader).still_needed(rows, arriving=True)
+
+    def _name(self) -> RunId:
+        return RunId(run_name(self.spec.epoch, self.site, uuid.uuid4().hex[:12]))
