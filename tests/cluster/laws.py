@@ -1,4 +1,4 @@
-"""The laws of time, of outer joins, of aggregates and of rings on two real executor processes. A program of its own."""
+"""The laws of time, of outer joins, promises, aggregates and rings on two real executor processes. A program of its own."""
 
 import sys
 import warnings
@@ -13,7 +13,7 @@ from tests.law import test_law_of_rings_on_spark as rings
 from tests.law import test_law_of_time_on_spark as times
 from tests.law.test_law_of_aggregates import grouped_cases
 from tests.law.test_law_on_spark import LAW
-from tests.support.draws import outer_cases, timed_cases
+from tests.support.draws import outer_cases, promised_cases, timed_cases
 
 OPTIONS = st.fixed_dictionaries(
     {"partitionGroups": st.sampled_from([1, 7, 300]), "sites": st.integers(2, 3)},
@@ -25,7 +25,7 @@ def main(examples: int) -> None:
     warnings.simplefilter("ignore")
     spark = session("local-cluster[2,1,512]")
     some = settings(LAW, max_examples=examples, database=None, derandomize=True)
-    for law in (_times, _outer, _aggregates, _rings):
+    for law in (_times, _outer, _promises, _aggregates, _rings):
         some(law(spark))()
         print("holds", law.__name__, flush=True)  # noqa: T201
     spark.stop()
@@ -41,6 +41,14 @@ def _times(spark: SparkSession):
 
 def _outer(spark: SparkSession):
     @given(outer_cases(most_epochs=3), OPTIONS, st.booleans())
+    def law(case, options, ends) -> None:
+        outer.check(spark, case, options, shortcut=False, ends=ends)
+
+    return law
+
+
+def _promises(spark: SparkSession):
+    @given(promised_cases(outer=True), OPTIONS, st.booleans())
     def law(case, options, ends) -> None:
         outer.check(spark, case, options, shortcut=False, ends=ends)
 
