@@ -1,4 +1,4 @@
-"""The laws of time, outer joins, promises, aggregates and rings on two real executor processes. A program of its own."""
+"""The laws of time, outer joins, promises, aggregates and rings on two real executors. A program of its own."""
 
 import sys
 import warnings
