@@ -5,6 +5,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import watersmeet as wm
+from watersmeet.api.checks import check_ends
 from watersmeet.testing import replay
 
 ITEMS = [pa.table({"id": [1, 2, 3, 4]}), pa.table({"id": [5]}), pa.table({"id": pa.array([], pa.int64())})]
@@ -57,3 +58,15 @@ def test_rows_that_match_are_rejected(spark, transform, told):
     missing = len(told) - 9
     assert sum(rows for _, _, rows in rejected(query)) == -missing
     assert {reason for _, reason, _ in rejected(query)} == {"punctuated"}
+
+
+def test_rows_and_groups_that_punctuations_may_let_out_are_not_warned_of(spark):
+    left = joined(spark, [NONE], how="left")
+    flow = wm.Flow(spark)
+    items, bids = flow.stream("I", replay(spark, ITEMS), unique="id"), flow.stream("B", replay(spark, BIDS))
+    groups = items.join(bids, on="I.id = B.item").groupBy("I.id").count()
+    with pytest.warns(UserWarning, match="groups never come out.*punctuations"):
+        check_ends(groups.plan(), {"availableNow": True}, ends_input=False)
+    flow.punctuations("B", replay(spark, [NONE]))
+    for relation in (left, groups):
+        check_ends(relation.plan(), {"availableNow": True}, ends_input=False)
