@@ -19,6 +19,7 @@ _MODULES = (
     "lazy_10",
     "lazy_11",
     "lazy_12",
+    "cape_punct",
 )
 _FOUND: tuple[Experiment, ...] = tuple(import_module(f"{__name__}.{name}").EXPERIMENT for name in _MODULES)
 EXPERIMENTS = {experiment.name: experiment for experiment in _FOUND}
