@@ -6,6 +6,7 @@ from pyspark.sql import functions as F
 from tests.support.spark_runs import PATIENCE_S, Collected
 
 import watersmeet as wm
+from watersmeet.api.checks import check_ends
 from watersmeet.testing import replay
 
 pytestmark = pytest.mark.spark
@@ -103,3 +104,26 @@ def test_promises_about_what_the_stream_does_not_have_are_refused(spark):
     flow.punctuations("B", frame)
     with pytest.raises(wm.errors.DuplicateNameError, match="has punctuations already"):
         flow.punctuations("B", frame)
+
+
+def test_another_name_of_a_stream_has_its_punctuations_whichever_comes_first(spark):
+    flow = wm.Flow(spark)
+    bids = flow.stream("B", replay(spark, BIDS))
+    others = [bids.alias("C")]
+    flow.punctuations("B", replay(spark, [NONE]))
+    others.append(bids.alias("D"))
+    for other in others:
+        planned = bids.join(other, "item").plan()
+        assert all(stream.punctuated for stream in planned.streams)
+
+
+def test_rows_and_groups_that_punctuations_may_let_out_are_not_warned_of(spark):
+    left = joined(spark, [NONE], how="left")
+    flow = wm.Flow(spark)
+    items, bids = flow.stream("I", replay(spark, ITEMS), unique="id"), flow.stream("B", replay(spark, BIDS))
+    groups = items.join(bids, on="I.id = B.item").groupBy("I.id").count()
+    with pytest.warns(UserWarning, match="groups never come out.*punctuations"):
+        check_ends(groups.plan(), {"availableNow": True}, ends_input=False)
+    flow.punctuations("B", replay(spark, [NONE]))
+    for relation in (left, groups):
+        check_ends(relation.plan(), {"availableNow": True}, ends_input=False)

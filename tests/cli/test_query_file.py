@@ -61,6 +61,43 @@ def test_streams_have_times_and_joins_kinds(tmp_path):
     assert [join.how for join in query.joins] == ["left_outer", None]
 
 
+PUNCTUATIONS = """
+[punctuations.B]
+format = "json"
+path = "data/closed"
+schema = "id BIGINT"
+select = ["id AS value"]
+"""
+
+
+@pytest.mark.parametrize(("unique", "found"), [('"x"', "x"), ('["x", "y"]', ["x", "y"])])
+def test_streams_have_unique_columns_and_punctuations(tmp_path, unique, found):
+    query = load(written(tmp_path, GOOD.replace(STREAM, f"unique = {unique}") + PUNCTUATIONS))
+    assert query.streams["A"].unique == found
+    [(stream, source)] = query.punctuations.items()
+    assert (stream, source.path, source.select) == ("B", str(tmp_path / "data/closed"), ["id AS value"])
+
+
+PUNCTUATION_MISTAKES = {
+    "no such stream": ("[punctuations.B]", "[punctuations.b]", r"\[punctuations.b\] and no \[streams.b\]: .*mean 'B'"),
+    "unknown key": ("select", "selects", r"\[punctuations.B\] has the key 'selects': .*mean 'select'"),
+    "time": ("schema", "time", r"\[punctuations.B\] has the key 'time'"),
+    "no format": ('format = "json"', "", r"\[punctuations.B\] cannot be used: it has no key format"),
+    "wrong type": ('["id AS value"]', '"id"', r"\[punctuations.B\] cannot be used: select: expected array"),
+    "below its stream": (
+        "[punctuations.B]",
+        "[streams.B.punctuations]",
+        r"key 'punctuations': .*\[punctuations.NAME\]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "mistake", "message"), PUNCTUATION_MISTAKES.values(), ids=PUNCTUATION_MISTAKES)
+def test_a_mistake_about_punctuations_is_named(tmp_path, line, mistake, message):
+    with pytest.raises(WatersmeetError, match=message):
+        load(written(tmp_path, GOOD + PUNCTUATIONS.replace(line, mistake, 1)))
+
+
 STREAM, JOIN, SINK, TOP = 'schema = "x INT"', 'name = "ab"', 'format = "noop"', 'where = "A.x > 1"'
 """A line of each table, which a mistake takes the place of."""
 
@@ -99,6 +136,7 @@ MISTAKES = {
         f'{SINK}\noutput_mode = "complete"',
         r"output_mode of \[sink\] is 'complete'.*update",
     ),
+    "unique that is a number": (STREAM, "unique = 5", r"\[streams.A\] cannot be used: unique: expected str \| array"),
     "same name twice": (JOIN, 'name = "C"', r"two things are called C"),
 }
 
@@ -155,4 +193,4 @@ def test_a_stream_that_is_neither_joined_nor_aggregated_is_refused(tmp_path):
 
 def test_the_files_of_the_guide_are_queries(tmp_path):
     texts = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
-    assert [len(load(written(tmp_path, text)).joins) for text in texts] == [2, 1, 0]
+    assert [len(load(written(tmp_path, text)).joins) for text in texts] == [2, 1, 0, 1]

@@ -113,6 +113,61 @@ def test_a_file_with_times_and_an_outer_join_tells_of_late_rows_and_warns_in_a_l
     assert read_json_lines(sorted((tmp_path / "out").rglob("*.json"))) == [{"n": 1, "click": 1}]
 
 
+AUCTIONS = """
+group_by = ["items.id"]
+aggregate = ["max(bids.cents) AS highest"]
+[streams.items]
+format = "json"
+path = "items"
+schema = "id BIGINT"
+unique = "id"
+options = { maxFilesPerTrigger = 1 }
+[streams.bids]
+format = "json"
+path = "bids"
+schema = "item BIGINT, cents BIGINT"
+options = { maxFilesPerTrigger = 1 }
+[punctuations.bids]
+format = "json"
+path = "auctions"
+schema = "id BIGINT, state STRING"
+where = "state = 'closed'"
+select = ["id AS item"]
+[[joins]]
+inputs = ["items", "bids"]
+on = "items.id = bids.item"
+[sink]
+format = "json"
+path = "out"
+[options]
+checkpointLocation = "checkpoint"
+[trigger]
+available_now = true
+[spark]
+master = "local[2]"
+"""
+
+
+@pytest.mark.spark
+def test_a_file_with_punctuations_gives_final_groups_and_tells_what_it_rejects(tmp_path):
+    (tmp_path / "query.toml").write_text(AUCTIONS)
+    tables = {
+        "items/1": [{"id": 1}, {"id": 2}],
+        "auctions/1": [{"id": 1, "state": "closed"}, {"id": 2, "state": "open"}],
+        "bids/1": [{"item": 1, "cents": 10}, {"item": 2, "cents": 20}],
+        "bids/2": [{"item": 1, "cents": 99}, {"item": 2, "cents": 30}],
+    }
+    for age, (name, rows) in enumerate(tables.items()):
+        path = tmp_path / f"{name}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(map(json.dumps, rows)))
+        os.utime(path, (1_700_000_000 + age, 1_700_000_000 + age))
+    lines = succeed("run", tmp_path / "query.toml").splitlines()
+    assert "rejected" not in lines[0]
+    assert lines[1].endswith(", 1 of bids rejected (punctuated)")
+    assert read_json_lines(sorted((tmp_path / "out").rglob("*.json"))) == [{"id": 1, "highest": 10}]
+
+
 GROUPS = """
 where = "V.n < 9"
 group_by = ["V.n"]

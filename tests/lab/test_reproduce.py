@@ -23,10 +23,10 @@ from watersmeet.runners.spark.split import group_of, hash_of
 
 SMALL = Size(epochs=4, rows=600, tuple_range=1_200, groups=30)
 PAPERS = ("spill-16", "spill-17", "spill-18", "spill-19", "spill-20", "spill-cleanup")
-PAPERS += ("lazy-09", "lazy-10", "lazy-11", "lazy-12")
+PAPERS += ("lazy-09", "lazy-10", "lazy-11", "lazy-12", "cape-punct")
 
 
-def test_all_experiments_of_the_two_papers_are_there():
+def test_all_experiments_of_the_papers_are_there():
     assert set(PAPERS) <= set(EXPERIMENTS)
     assert all(experiment.name == name for name, experiment in EXPERIMENTS.items())
 
@@ -78,7 +78,10 @@ def test_the_lab_s_strategies_are_known_only_while_it_runs():
 
 
 def epoch(rows_out, *live_bytes):
-    return {"customMetrics": {"rowsOut": rows_out, "liveBytes": list(live_bytes)}}
+    sites = [{"busyMs": 5} for _ in live_bytes]
+    return {
+        "customMetrics": {"rowsOut": rows_out, "liveBytes": list(live_bytes), "sites": sites, "stateRows": rows_out + 1}
+    }
 
 
 def cleaning(operator, results):
@@ -109,6 +112,7 @@ def test_a_record_tells_results_from_what_a_cleanup_makes_for_operators_above():
     made = made_record()
     assert (made.cumulative, made.results, made.total) == ((1, 6, 12), 12, 18)
     cleanup = made.cleanup
+    assert (made.state_rows, made.busy_ms) == ((2, 6, 7), (10, 10, 10))
     assert (cleanup.results, cleanup.inner_rows, cleanup.read_bytes, cleanup.time_ms) == (6, 40, 14, 6)
 
 

@@ -152,29 +152,29 @@ def check_ends(plan: Plan, trigger: Mapping[str, object], *, ends_input: bool) -
 
 def _warn_of_groups(plan: Plan, operator: Operator) -> None:
     is_final = operator.final is not None and plan.stream(operator.final.stream).delay_us is not None
-    if operator.mode == "append" and not is_final and not _may_promise(plan, operator.inputs[0]):
+    if operator.mode == "append" and not is_final and not _may_promise_keys(plan, operator.inputs[0]):
         warnings.warn(
             "groups never come out: nothing says when no row for a group can come any more. Group by "
-            "window(A.ts, '1 minute') of a stream with a time and a watermark, add flow.punctuations, use "
-            "outputMode('update'), or run with trigger(availableNow=True) and option('endOfInput', 'true').",
+            "window(A.ts, '1 minute') of a stream with a time and a watermark, give all streams punctuations or unique "
+            "columns, use outputMode('update'), or run with trigger(availableNow=True) and "
+            "option('endOfInput', 'true').",
             stacklevel=5,
         )
 
 
 def _may_be_decided(plan: Plan, source: Input, other: Input) -> bool:
     """Whether the other side ever promises that no match for a row comes any more."""
-    if _may_promise(plan, other):
-        return True
     streams = [plan.stream(other.name)] if other.stream else list(plan.streams)
     has_promises = all(stream.delay_us is not None for stream in streams if stream.name != source.name)
     has_window = any(plan.stream(name).window_us is not None for name in _streams_below(plan, source))
     is_bounded = source.life is not None and other.life is not None and has_window
-    return has_promises and (is_bounded or any(name == other.name for name, _ in source.reach))
+    by_time = has_promises and (is_bounded or any(name == other.name for name, _ in source.reach))
+    return by_time or _may_promise_keys(plan, other)
 
 
-def _may_promise(plan: Plan, source: Input) -> bool:
-    """Whether all streams that an input is made of may promise values, or their end."""
-    streams = (plan.stream(name) for name in _streams_below(plan, source))
+def _may_promise_keys(plan: Plan, source: Input) -> bool:
+    """Whether all streams of an input may tell which keys come no more; what punctuations will say nobody knows yet."""
+    streams = [plan.stream(name) for name in _streams_below(plan, source)]
     return all(stream.punctuated is not None or stream.unique for stream in streams)
 
 
@@ -189,6 +189,6 @@ def _never_alone(operator: Operator, own: str, other: str) -> str:
     return (
         f"rows of {own} that have no match never come out of the {operator.how} join: nothing says when no "
         f"match of {other} can come any more. Give {other} a time and a watermark, and {own} a "
-        f"window or a condition between the times; or add flow.punctuations('{other}', ...); or run with "
-        f"trigger(availableNow=True) and option('endOfInput', 'true')."
+        f"window or a condition between the times; or {other} punctuations; or run with trigger(availableNow=True) "
+        f"and option('endOfInput', 'true')."
     )

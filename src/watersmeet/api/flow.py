@@ -55,6 +55,7 @@ class Flow:
         self._frames: dict[str, DataFrame] = {}
         self._nodes: dict[str, StreamNode] = {}
         self._punctuated: dict[str, tuple[str, ...]] = {}
+        self._aliases: dict[str, list[str]] = {}
         self._rows: dict[tuple[str, ...], DataFrame] = {}
         self._predicates: dict[str, Predicate] = {}
 
@@ -194,6 +195,8 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
         kinds = {column.field: self._frames[stream].schema[column.field].dataType for column in columns}
         self._frames[promises_name(stream)] = normal_form(stream, df, kinds)
         self._punctuated[stream] = tuple(kinds)
+        for alias in self._aliases.get(stream, ()):
+            self._share_punctuations(stream, alias)
 
     def join(self, *relations: Relation | On, on: On | None = None, how: str | None = None) -> Relation:
         """Join two or more relations on equalities of their columns; ``on`` and ``how`` are those of `Relation.join`.
@@ -247,9 +250,15 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
         """Have a stream under a further name."""
         self.check_name(alias, taken=self._frames)
         self._frames[alias], self._nodes[alias] = self._frames[stream], replace(self._nodes[stream], name=alias)
+        self._aliases.setdefault(stream, []).append(alias)
         if stream in self._punctuated:
-            self._frames[promises_name(alias)] = self._frames[promises_name(stream)]
-            self._punctuated[alias] = self._punctuated[stream]
+            self._share_punctuations(stream, alias)
+
+    def _share_punctuations(self, stream: str, alias: str) -> None:
+        self._frames[promises_name(alias)] = self._frames[promises_name(stream)]
+        self._punctuated[alias] = self._punctuated[stream]
+        for other in self._aliases.get(alias, ()):
+            self._share_punctuations(alias, other)
 
     def check_name(self, name: str, taken: Iterable[str]) -> None:
         """Refuse a name that is none, or is taken."""

@@ -7,115 +7,31 @@ relative to the file, so a file and its data can be moved and run from anywhere.
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from watersmeet.cli.query_tables import (
+    JoinTable,
+    OverTable,
+    PunctuationsTable,
+    QueryFile,
+    SinkTable,
+    SparkTable,
+    StreamTable,
+    Table,
+    Tables,
+    TriggerTable,
+    Value,
+)
 from watersmeet.model.errors import DuplicateNameError, QueryError, UnknownNameError, nearest
 from watersmeet.planning.durations import duration_us
 from watersmeet.planning.history import history_of
 from watersmeet.planning.kinds import kind_of
 
-Value = str | bool | int | float
-Table = dict[str, Any]
 AnyTable = TypeVar("AnyTable", bound=msgspec.Struct)
+PlacedTable = TypeVar("PlacedTable", StreamTable, PunctuationsTable, SinkTable)
 _MODES = ("append", "update")
-
-
-class StreamTable(msgspec.Struct, frozen=True):
-    """``[streams.NAME]``: a source of Spark's, and what is known of its event times."""
-
-    format: str
-    path: str | None = None
-    schema: str | None = None
-    where: str | None = None
-    time: str | None = None
-    window: str | None = None
-    watermark: str | None = None
-    options: dict[str, Value] = {}
-
-
-class JoinTable(msgspec.Struct, frozen=True):
-    """``[[joins]]``: a join of streams and of joins above it in the file."""
-
-    inputs: Annotated[list[str], msgspec.Meta(min_length=2)]
-    on: str
-    how: str | None = None
-    name: str | None = None
-
-
-class OverTable(msgspec.Struct, frozen=True):
-    """``over``: which rows of a group count."""
-
-    rows: int | None = None
-    time: str | None = None
-
-
-class SinkTable(msgspec.Struct, frozen=True):
-    """``[sink]``: where results go."""
-
-    format: str
-    path: str | None = None
-    partition_by: list[str] = []
-    query_name: str | None = None
-    output_mode: str | None = None
-    options: dict[str, Value] = {}
-
-
-class TriggerTable(msgspec.Struct, frozen=True):
-    """``[trigger]``: when epochs begin; as soon as the last one has ended where nothing is said."""
-
-    available_now: bool | None = None
-    processing_time: str | None = None
-
-
-class SparkTable(msgspec.Struct, frozen=True):
-    """``[spark]``: the session."""
-
-    master: str = "local[*]"
-    app_name: str = "watersmeet"
-    conf: dict[str, Value] = {}
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """The settings as Spark writes them."""
-        return {
-            name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in self.conf.items()
-        }
-
-
-class Tables(msgspec.Struct, frozen=True):
-    """The file, its tables not yet looked into."""
-
-    streams: dict[str, Table]
-    sink: Table
-    joins: list[Table] = []
-    where: str | None = None
-    group_by: list[str] | None = None
-    over: Table | None = None
-    aggregate: list[str] | None = None
-    having: str | None = None
-    select: list[str] | None = None
-    options: dict[str, Value] = {}
-    trigger: Table | None = None
-    spark: Table = {}
-
-
-class QueryFile(msgspec.Struct, frozen=True):
-    """A query, checked as far as it can be without Spark."""
-
-    streams: dict[str, StreamTable]
-    joins: list[JoinTable]
-    sink: SinkTable
-    where: str | None
-    group_by: list[str] | None
-    over: OverTable | None
-    aggregate: list[str] | None
-    having: str | None
-    select: list[str] | None
-    options: dict[str, Value]
-    trigger: TriggerTable | None
-    spark: SparkTable
 
 
 def load(path: Path) -> QueryFile:
@@ -123,6 +39,10 @@ def load(path: Path) -> QueryFile:
     tables = _convert(_read(path), Tables, str(path))
     query = QueryFile(
         streams={name: _convert(each, StreamTable, f"[streams.{name}]") for name, each in tables.streams.items()},
+        punctuations={
+            name: _convert(each, PunctuationsTable, f"[punctuations.{name}]")
+            for name, each in tables.punctuations.items()
+        },
         joins=[_convert(each, JoinTable, f"[[joins]] number {i}") for i, each in enumerate(tables.joins, start=1)],
         sink=_convert(tables.sink, SinkTable, "[sink]"),
         where=tables.where,
@@ -137,6 +57,7 @@ def load(path: Path) -> QueryFile:
     )
     for name, stream in query.streams.items():
         _check_times(name, stream)
+    _check_punctuations(query)
     _check_groups(query)
     _check_joins(query)
     return _with_paths_from(path.parent.absolute(), query)
@@ -182,6 +103,8 @@ def _readable(problem: str) -> str:
 def _hint(key: str, known: tuple[str, ...]) -> str:
     if key in {"where", "group_by", "over", "aggregate", "having", "select"} - set(known):
         return f"write {key} above the first table of the file; below a table's head it belongs to the table"
+    if key == "punctuations":
+        return "write a table [punctuations.NAME] for them, with the name of the stream"
     return f"correct it ({nearest(key, known)})"
 
 
@@ -197,6 +120,17 @@ def _check_times(name: str, stream: StreamTable) -> None:
                     why=f"a {key} is a length of event time, and no column is said to hold it",
                     how='name the column of its timestamps, as in time = "ts"',
                 )
+
+
+def _check_punctuations(query: QueryFile) -> None:
+    """They are of streams of the file."""
+    for name in query.punctuations:
+        if name not in query.streams:
+            raise UnknownNameError(
+                f"the file has [punctuations.{name}] and no [streams.{name}]",
+                why="punctuations tell which rows of a stream will not come any more",
+                how=f"correct it ({nearest(name, query.streams)})",
+            )
 
 
 def _check_groups(query: QueryFile) -> None:
@@ -272,12 +206,17 @@ def _check_new(name: str, query: QueryFile, unused: Mapping[str, str]) -> None:
 
 def _with_paths_from(folder: Path, query: QueryFile) -> QueryFile:
     replace = msgspec.structs.replace
-    streams = {
-        name: replace(each, path=_place(folder, each.path), options=_placed(folder, each.options))
-        for name, each in query.streams.items()
-    }
-    sink = replace(query.sink, path=_place(folder, query.sink.path), options=_placed(folder, query.sink.options))
-    return replace(query, streams=streams, sink=sink, options=_placed(folder, query.options))
+
+    def placed(table: PlacedTable) -> PlacedTable:
+        return replace(table, path=_place(folder, table.path), options=_placed(folder, table.options))
+
+    return replace(
+        query,
+        streams={name: placed(each) for name, each in query.streams.items()},
+        punctuations={name: placed(each) for name, each in query.punctuations.items()},
+        sink=placed(query.sink),
+        options=_placed(folder, query.options),
+    )
 
 
 def _placed(folder: Path, options: Mapping[str, Value]) -> dict[str, Value]:

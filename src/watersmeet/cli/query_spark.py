@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from watersmeet.cli.query_file import StreamTable
+from watersmeet.cli.query_tables import PunctuationsTable, SourceTable, StreamTable
 from watersmeet.cli.report import said_by_spark
 from watersmeet.model.errors import QueryError
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from watersmeet.api.flow import Flow
     from watersmeet.api.relation import Relation
     from watersmeet.api.writer import StreamWriter
-    from watersmeet.cli.query_file import QueryFile
+    from watersmeet.cli.query_tables import QueryFile
 
 
 def writer_of(spark: "SparkSession", file: "QueryFile") -> "StreamWriter":
@@ -36,7 +36,9 @@ def _result(spark: "SparkSession", file: "QueryFile") -> "Relation":
     from watersmeet.api.flow import Flow
 
     flow = Flow(spark)
-    relations = {name: _stream(flow, name, _read(spark, name, each), each) for name, each in file.streams.items()}
+    relations = {name: _stream(spark, flow, name, each) for name, each in file.streams.items()}
+    for name, each in file.punctuations.items():
+        flow.punctuations(name, _punctuations(spark, name, each))
     result = next(iter(relations.values()))
     for join in file.joins:
         result = flow.join(*(relations[name] for name in join.inputs), on=join.on, how=join.how)
@@ -50,12 +52,30 @@ def _result(spark: "SparkSession", file: "QueryFile") -> "Relation":
     return result.select(*file.select) if file.select else result
 
 
-def _stream(flow: "Flow", name: str, frame: "DataFrame", table: StreamTable) -> "Relation":
-    relation = flow.stream(name, frame, time=table.time, window=table.window, watermark=table.watermark)
+def _stream(spark: "SparkSession", flow: "Flow", name: str, table: StreamTable) -> "Relation":
+    frame = _read(spark, f"stream {name}", f"[streams.{name}]", table)
+    relation = flow.stream(
+        name, frame, time=table.time, window=table.window, watermark=table.watermark, unique=table.unique
+    )
     return relation.where(table.where) if table.where else relation
 
 
-def _read(spark: "SparkSession", name: str, table: StreamTable) -> "DataFrame":
+def _punctuations(spark: "SparkSession", name: str, table: PunctuationsTable) -> "DataFrame":
+    from pyspark.errors import PySparkException
+
+    frame = _read(spark, f"punctuations of stream {name}", f"[punctuations.{name}]", table)
+    try:
+        frame = frame.where(table.where) if table.where else frame
+        return frame.selectExpr(*table.select) if table.select else frame
+    except PySparkException as error:
+        raise QueryError(
+            f"punctuations of stream {name} cannot be made of their source",
+            why=said_by_spark(error),
+            how=f"correct where and select of [punctuations.{name}]",
+        ) from error
+
+
+def _read(spark: "SparkSession", what: str, where: str, table: SourceTable) -> "DataFrame":
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -65,7 +85,7 @@ def _read(spark: "SparkSession", name: str, table: StreamTable) -> "DataFrame":
         return reader.load(table.path)
     except (PySparkException, Py4JJavaError) as error:
         raise QueryError(
-            f"stream {name} cannot be read",
+            f"{what} cannot be read",
             why=said_by_spark(error),
-            how=f"correct format, path, schema and options of [streams.{name}]; files need a schema",
+            how=f"correct format, path, schema and options of {where}; files need a schema",
         ) from error

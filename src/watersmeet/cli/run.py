@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from watersmeet.api.query import Query
     from watersmeet.cli.epochs import Epoch, Stop
-    from watersmeet.cli.query_file import QueryFile
+    from watersmeet.cli.query_tables import QueryFile
 
 
 def run(
@@ -22,10 +22,11 @@ def run(
     """Run a query that is described in a TOML file, and show its epochs.
 
     The file has a table `[streams.NAME]` for every stream (format, path, schema, where, time, window, watermark,
-    options), `[[joins]]` for every join (inputs, on, how, name) and a `[sink]` (format, path, partition_by, query_name,
-    output_mode, options). It may have where, group_by, over (rows or time), aggregate, having and select, above the
-    tables, and `[options]`, `[trigger]` (available_now or processing_time) and `[spark]` (master, app_name, conf).
-    Relative paths start at the file's folder.
+    unique, options), `[[joins]]` for every join (inputs, on, how, name) and a `[sink]` (format, path, partition_by,
+    query_name, output_mode, options). It may have where, group_by, over, aggregate, having and select above the tables,
+    `[punctuations.NAME]` for streams (format, path, schema, where, select, options), and `[options]`, `[trigger]`
+    (available_now or processing_time) and `[spark]` (master, app_name, conf). Relative paths start at the file's
+    folder.
 
     Ctrl-C stops the query cleanly; run the file again to go on from its checkpoint. With --output json every epoch is
     a line of JSON, and the last line sums up.

@@ -175,6 +175,7 @@ class PromiseWriter:
         first = np.where(lows.is_null(), LEAST, numbers_of(lows))
         until = numbers_of(highs)
         last = np.where(highs.is_null(), MOST, until - (until > LEAST))
+        is_any = (first <= last) & (highs.is_null().to_numpy(zero_copy_only=False) | (until > LEAST))
         if stream.time is not None and store.columns == (stream.time,):  # no row before a time
             endless = lows.is_null().to_numpy(zero_copy_only=False)
             if (endless & highs.is_null().to_numpy(zero_copy_only=False)).any():
@@ -182,8 +183,7 @@ class PromiseWriter:
             bounded = until[endless & highs.is_valid().to_numpy(zero_copy_only=False)]
             if len(bounded):
                 self.until[stream.name] = max(int(bounded.max()), self.until.get(stream.name, LEAST))
-            first, last = first[~endless], last[~endless]
-        is_any = first <= last
+            is_any &= ~endless
         self._add(store, first[is_any], last[is_any])
 
     def _add(self, store: Store, first: Numbers, last: Numbers) -> None:

@@ -12,7 +12,7 @@ from watersmeet.model.ids import OperatorId, SiteId
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.sizes import live_bytes_by_site
 
-SMALL_BYTES = 4 << 20
+SMALL_BYTES = 64 << 10
 GROWTH = 1.5
 SHORT = 0.8
 """Memory is short when this part of the budget is used."""

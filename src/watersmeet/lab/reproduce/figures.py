@@ -56,6 +56,21 @@ def memory_over_time(runs: "Runs", records: Mapping[str, Record], title: str) ->
     return figure
 
 
+def state_over_time(records: Mapping[str, Record], minutes: float, title: str) -> Figure:
+    """Rows of state of all sites together."""
+    figure, axes = _new(title)
+    for (name, made), (colour, marker) in zip(records.items(), _styles(), strict=False):
+        rows = made.state_rows
+        times = [minutes * epoch / len(rows) for epoch in range(1, len(rows) + 1)]
+        axes.plot(times, rows, label=name, color=colour, marker=marker, markevery=max(1, len(times) // MARKED))
+    axes.set_ylabel("rows of state")
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set_xlabel(TIME)
+    axes.legend(frameon=False, loc="upper left")
+    return figure
+
+
 def bars(panels: Mapping[str, Mapping[str, float]], title: str) -> Figure:
     """A panel for every quantity, a bar for every run."""
     figure = Figure(figsize=(8.5, 3.2), layout=ConstrainedLayoutEngine())

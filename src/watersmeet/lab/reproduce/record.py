@@ -43,13 +43,19 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class Record:
-    """One run; ``output`` has the results of each epoch, ``memory`` the live bytes of each site before it spilled."""
+    """One run; ``output`` has the results of each epoch, ``memory`` the live bytes of each site before it spilled.
+
+    ``state_rows`` are the rows that all sites hold after each epoch, and ``busy_ms`` is how long they worked in it
+    together, by the clock.
+    """
 
     output: tuple[int, ...]
     memory: tuple[tuple[int, ...], ...]
     spills: tuple[Spill, ...]
     cleanup: Cleanup
     fingerprint: Fingerprint
+    state_rows: tuple[int, ...]
+    busy_ms: tuple[int, ...]
 
     @property
     def results(self) -> int:
@@ -102,7 +108,10 @@ def record(reports: Sequence[Report], events: Iterable[Report], fingerprint: Fin
         for site in range(sites)
     )
     output = tuple(each["rowsOut"] for each in epochs)
-    return Record(output, memory, spills, _cleanup([each for each in metrics if "cleanup" in each]), fingerprint)
+    state_rows = tuple(each["stateRows"] for each in epochs)
+    busy_ms = tuple(sum(site["busyMs"] for site in each["sites"]) for each in epochs)
+    cleanup = _cleanup([each for each in metrics if "cleanup" in each])
+    return Record(output, memory, spills, cleanup, fingerprint, state_rows, busy_ms)
 
 
 def _spill(event: Report) -> Spill:

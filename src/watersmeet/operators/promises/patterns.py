@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.operators.hashing import xxhash64
+from watersmeet.operators.predicate import FUNCTIONS
 from watersmeet.operators.promises.ranges import LONG_AGO, NEVER, SINCE, Numbers
 from watersmeet.operators.ranges import Index, cut, expand
 from watersmeet.state.groups import Hashes
@@ -128,11 +129,11 @@ class Patterns:
         for number, each in enumerate(self.columns):
             own = values[each.value]
             if shape >> number & 1:
-                tests.append(pc.equal(own.take(index), self.rows.rows.column(each.value).take(chosen)))
+                tests.append(FUNCTIONS["eq"](own.take(index), self.rows.rows.column(each.value).take(chosen)))
             elif shape >> (RANGES + number) & 1:
                 taken = own.take(index)
-                low = pc.greater_equal(taken, self.rows.rows.column(each.value).take(chosen))
-                high = pc.less(taken, self.rows.rows.column(each.until).take(chosen))
+                low = FUNCTIONS["ge"](taken, self.rows.rows.column(each.value).take(chosen))
+                high = FUNCTIONS["lt"](taken, self.rows.rows.column(each.until).take(chosen))
                 open_low = self.rows.rows.column(each.value).take(chosen).is_null()
                 open_high = self.rows.rows.column(each.until).take(chosen).is_null()
                 tests += [taken.is_valid(), pc.or_kleene(low, open_low), pc.or_kleene(high, open_high)]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.operators.hashing import xxhash64
+from watersmeet.operators.predicate import FUNCTIONS
 from watersmeet.operators.promises.patterns import PatternColumn, Patterns, shape_of
 from watersmeet.operators.promises.ranges import LONG_AGO, NEVER, Numbers, Ranges, is_countable, numbers_of
 from watersmeet.operators.ranges import Index
@@ -115,7 +116,9 @@ class KeyPatterns:
     def _are_equal(self, some: Patterns, rows: SortedRows, keys: Sequence[str], mine: Index, places: Index) -> Mask:
         index, chosen = pa.array(mine), pa.array(places)
         tests = [
-            pc.equal(rows.rows.column(key).take(index), _cast(some.rows.rows.column(column).take(chosen), rows, key))
+            FUNCTIONS["eq"](
+                rows.rows.column(key).take(index), _cast(some.rows.rows.column(column).take(chosen), rows, key)
+            )
             for key, column in zip(keys, self.columns, strict=True)
             if column is not None
         ]

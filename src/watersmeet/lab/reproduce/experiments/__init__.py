@@ -19,6 +19,7 @@ _MODULES = (
     "lazy_10",
     "lazy_11",
     "lazy_12",
+    "cape_punct",
     "flux_03",
     "flux_06",
     "flux_07",
