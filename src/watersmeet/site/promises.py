@@ -13,6 +13,7 @@ from threading import Lock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet.model.ids import InputName, RunId
 from watersmeet.model.plan import Column
@@ -142,8 +143,8 @@ class PromiseWriter:
         if store.is_ranges:
             self._take_values(store, columns[0].drop_null())
             return
-        if len(columns) == 1:  # the hash of the column is that of the key, and rows that join nothing have it, too
-            keys = words[store.columns[0]]
+        if len(columns) == 1:  # rows that join nothing have no hash of a key, but that of the column mostly is the same
+            keys = pc.coalesce(keys, words[store.columns[0]])
         values: dict[str, pa.Array] = {SHAPE: pa.repeat(shape_of(range(len(columns))), len(keys)), KEY: keys}
         for column, own in zip(store.columns, columns, strict=True):
             values[column.field] = own
