@@ -1,89 +1,23 @@
 """Policies that move groups: what they suggest for sizes and loads made by hand."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from tests.support.states import JOIN, PLAN
+from tests.support.moving_world import World, moved
+from tests.support.states import JOIN
 
 from watersmeet.adapt.moving.active_disk import ActiveDiskPolicy
-from watersmeet.adapt.moving.auto import WATCHED_LEAST, AutoPolicy
 from watersmeet.adapt.moving.distribution import spread, weighted
 from watersmeet.adapt.moving.flux import FluxPolicy
 from watersmeet.adapt.moving.flux_hybrid import FluxHybridPolicy
 from watersmeet.adapt.moving.flux_memory import FluxMemoryPolicy
 from watersmeet.adapt.moving.lazy_disk import LazyDiskPolicy
-from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.moving.memory import MemoryPolicy
 from watersmeet.adapt.moving.policies import ADAPTATIONS, MEANINGS, NAMES
 from watersmeet.adapt.policy import MemoryOptions, View
-from watersmeet.adapt.statistics import Observation, Statistics
-from watersmeet.model.ids import InputName, RunId, SiteId
-from watersmeet.state.changes import MoveGroups, SpillGroups, apply
+from watersmeet.state.changes import SpillGroups
 from watersmeet.state.groups import GroupSet
-from watersmeet.state.manifest import Manifest, OperatorState, RowSet, RunFile, Slice
-from watersmeet.state.vectors import Vector
-
-
-@dataclass
-class World:
-    """One operator's groups: bytes and tuples of each, on sites of given speeds; moves that a policy makes are made."""
-
-    bytes: list[float]
-    routing: list[int]
-    tuples: list[float] = field(default_factory=list)
-    output: list[float] = field(default_factory=list)
-    closed: tuple[int, ...] = ()
-    ms_per_tuple: list[float] = field(default_factory=list)
-    executors: list[str] | None = None
-    overhead_ms: float = 20.0
-
-    def __post_init__(self):
-        self.sites = max(max(self.routing) + 1, len(self.ms_per_tuple))
-        self.tuples = self.tuples or [0.0] * len(self.bytes)
-        self.ms_per_tuple = self.ms_per_tuple or [1.0] * self.sites
-        self.executors = self.executors or [f"executor {site}" for site in range(self.sites)]
-
-    @property
-    def manifest(self):
-        groups = len(self.bytes)
-        held = GroupSet.of(range(groups))
-        ones, sizes = Vector.of([1] * groups), Vector.of([int(size) for size in self.bytes])
-        total = int(sum(self.bytes))
-        run = RunFile(RunId("x"), "x", JOIN, InputName("A"), held, groups, total, 0, ones, sizes)
-        closed = GroupSet.of(self.closed)
-        slices = [Slice(run.id, RowSet(held - closed)), Slice(run.id, RowSet(closed), 1, "disk")]
-        output = Vector.of(self.output) if self.output else Vector()
-        state = OperatorState(tuple(map(SiteId, self.routing)), tuple(s for s in slices if s.rows), output)
-        return Manifest("q", PLAN, groups, self.sites, {JOIN: state}, {run.id: run}, version=5)
-
-    @property
-    def busy(self):
-        work = np.bincount(self.routing, self.tuples, minlength=self.sites)
-        return work * np.array(self.ms_per_tuple)
-
-    @property
-    def load(self):
-        busy, places = self.busy, Counter(self.executors)
-        duration = max(busy.max(), 1.0) + self.overhead_ms
-        workers = dict.fromkeys(places, 1)
-        results = {JOIN: np.array(self.output or [0.0] * len(self.bytes))}
-        return EpochLoad(duration, busy[None, :], {JOIN: np.array(self.tuples)}, self.executors, workers, results)
-
-    def epoch(self, policy):
-        """An epoch goes by; gives what the policy suggests after it, and makes its moves."""
-        sizes, output = np.array(self.bytes), np.array(self.output or [0.0] * len(self.bytes))
-        known = Statistics.cold(len(sizes)).after(Observation(sizes, output, output, np.zeros(len(sizes))), 1)
-        found = [each.what for each in policy.suggest(View("step", self.manifest, {JOIN: known}, load=self.load))]
-        for change in found:
-            if isinstance(change, MoveGroups):
-                self.routing = list(apply(self.manifest, change).operators[JOIN].routing)
-        return found
-
-
-def moved(changes):
-    return [(list(each.groups), each.before, each.after) for each in changes]
 
 
 def test_every_policy_has_a_name_and_a_meaning():
@@ -279,115 +213,6 @@ def test_flux_hybrid_minds_memory_once_anything_is_spilled_else_load():
 
 
 # auto
-
-
-def run(world, policy, epochs=20):
-    return [change for _ in range(epochs) for change in world.epoch(policy)]
-
-
-def skewed(groups=40, **options):
-    return World([1000.0] * groups, [0] * groups, [10.0] * groups, ms_per_tuple=[1.0, 1.0], **options)
-
-
-def test_auto_levels_all_that_was_on_one_site_at_once_when_it_has_watched_for_a_while():
-    world, policy = skewed(), AutoPolicy()
-    assert run(world, policy, WATCHED_LEAST) == [], "the first epoch tells nothing, and some are watched"
-    [change] = run(world, policy, 1)
-    assert (len(change.groups), change.before, change.after) == (20, 0, 1)
-    assert change.reason == "the slowest sites take 400 ms of an epoch, levelled 200 ms; watched for 3 epochs"
-    assert run(world, policy, 50) == [], "it is level"
-
-
-def test_auto_relieves_several_sites_that_have_equally_much_to_do():
-    world = World([10.0] * 80, [g % 2 for g in range(80)], [10.0] * 80, ms_per_tuple=[1.0] * 4)
-    assert len(run(world, AutoPolicy(), 5)) >= 2
-    assert world.busy.tolist() == [200.0] * 4
-
-
-def test_auto_relieves_an_executor_and_not_a_site_of_it():
-    """Two sites on each of two executors, which have one process: what goes to the same executor gains nothing."""
-    executors = ["one", "one", "other", "other"]
-    world = World([10.0] * 40, [0] * 40, [10.0] * 40, ms_per_tuple=[1.0] * 4, executors=executors)
-    run(world, AutoPolicy(), 9)
-    assert world.busy[:2].sum() == world.busy[2:].sum() == 200.0
-    world.routing = [g % 2 for g in range(20)] + [2] * 20
-    assert run(world, AutoPolicy(), 9) == [], "the executors are level"
-
-
-def test_auto_does_nothing_where_one_process_does_all():
-    world = skewed(executors=["one", "one"])
-    assert run(world, AutoPolicy(), 50) == []
-
-
-def test_auto_takes_the_work_off_a_slow_site_by_its_measure():
-    world = World([9.0] * 60, [g % 3 for g in range(60)], [10.0] * 60, ms_per_tuple=[3.0, 1.0, 1.0])
-    assert run(world, AutoPolicy(), 40)
-    assert world.busy.max() < 1.15 * world.busy.min(), world.busy
-
-
-def test_auto_leaves_even_loads_alone_whatever_chance_does():
-    rng, policy = np.random.default_rng(4), AutoPolicy()
-    world = World([1000.0] * 300, [g % 4 for g in range(300)])
-    for _ in range(200):
-        world.tuples = rng.poisson(20, 300).astype(float).tolist()
-        world.ms_per_tuple = rng.normal(1.0, 0.1, 4).tolist()
-        assert world.epoch(policy) == []
-
-
-def test_auto_does_not_move_a_lone_hot_group_back_and_forth():
-    world = World([10.0] * 4, [0, 0, 1, 1], [1000.0, 1.0, 1.0, 1.0])
-    assert run(world, AutoPolicy(), 60) == []
-
-
-def test_auto_does_not_bother_with_gains_that_nobody_would_notice():
-    assert run(skewed(overhead_ms=9000.0), AutoPolicy(), 60) == []
-
-
-def test_auto_moves_nothing_that_costs_more_than_it_will_bring():
-    world = skewed()
-    policy = AutoPolicy(cost_ms_per_byte=1.0)
-    assert run(world, policy, 60) == [], "20,000 ms for 200 ms an epoch"
-    assert run(world, policy, 60), "after a hundred epochs it has lasted long enough to last"
-
-
-def test_auto_waits_twice_as_long_each_time_moves_do_not_pay_and_tells():
-    """Whichever site has most to do becomes slow: moves are undone by the world, as by a hot spot that wanders."""
-    world, policy, times, reasons = skewed(), AutoPolicy(), [], []
-    for epoch in range(400):
-        changes = world.epoch(policy)
-        if changes:
-            times.append(epoch)
-            reasons.append(changes[0].reason)
-            world.routing, world.tuples = [1 - world.routing[0]] * 40, world.tuples
-    gaps = np.diff(times)
-    assert len(times) < 12, times
-    assert gaps[-1] >= 8 * gaps[0], times
-    assert "brought 0% of what was expected" in reasons[-1]
-
-
-def test_auto_watches_less_long_again_when_moves_pay():
-    world, policy = skewed(), AutoPolicy(wanted=32)
-    run(world, policy, 80)
-    assert world.busy.max() == world.busy.min()
-    world.routing = [0] * 40
-    run(world, policy, 80)
-    assert policy.wanted < 32
-    assert world.busy.max() == world.busy.min()
-
-
-def test_auto_moves_instead_of_spilling_while_there_is_room_elsewhere():
-    world = World([10.0] * 12, [0] * 11 + [1], output=[float(g) for g in range(12)])
-    [change] = world.epoch(AutoPolicy(MemoryOptions(100)))
-    assert (list(change.groups), change.before, change.after) == ([6, 7, 8, 9, 10], 0, 1)
-    assert "no spill needed" in change.reason
-
-
-def test_auto_leaves_it_to_spills_where_there_is_no_room():
-    world = World([10.0] * 20, [0] * 11 + [1] * 9)
-    assert run(world, AutoPolicy(MemoryOptions(100)), 20) == []
-
-
-# distributions
 
 
 def test_weights_give_the_first_distribution_where_there_is_one_for_each_site():

@@ -14,7 +14,8 @@ from tests.support.states import JOIN, empty_manifest, holding, part, run_file, 
 from watersmeet.adapt.policy import MemoryOptions, View
 from watersmeet.driver.coordinator import Coordinator
 from watersmeet.model.ids import Version
-from watersmeet.state.changes import UniteGenerations, apply
+from watersmeet.state.applying import apply
+from watersmeet.state.changes import UniteGenerations
 from watersmeet.state.groups import GroupSet
 
 EPOCHS, ROWS, MAX = 200, 8, 4

@@ -4,6 +4,7 @@ import pytest
 from tests.support.states import JOIN, PLAN, empty_manifest, holding, part, run_file, two_way_plan
 
 from watersmeet.model.ids import BatchId, OperatorId, RunId, SiteId
+from watersmeet.state.applying import apply, apply_all
 from watersmeet.state.changes import (
     AddRun,
     BeginCleaning,
@@ -20,8 +21,6 @@ from watersmeet.state.changes import (
     SpillGroups,
     UniteGenerations,
     WriteResults,
-    apply,
-    apply_all,
 )
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Cleaning, ResultFiles

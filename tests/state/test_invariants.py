@@ -6,7 +6,8 @@ from tests.support.states import JOIN, batch, empty_manifest, holding, part, run
 
 from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.model.ids import OperatorId, RunId, Version
-from watersmeet.state.changes import AddRun, KeepStatistics, Reroute, SpillGroups, apply_all
+from watersmeet.state.applying import apply_all
+from watersmeet.state.changes import AddRun, KeepStatistics, Reroute, SpillGroups
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.invariants import check
 from watersmeet.state.manifest import RowSet, Slice

@@ -14,7 +14,8 @@ from tests.support.states import JOIN, batch, empty_manifest, run_file
 
 from watersmeet.model.errors import CheckpointCorruptError, CheckpointInUseError, CheckpointMismatchError, StorageError
 from watersmeet.state import stored, versions
-from watersmeet.state.changes import AddRun, FinishAdaptation, KeepStatistics, MergeRuns, apply_all
+from watersmeet.state.applying import apply_all
+from watersmeet.state.changes import AddRun, FinishAdaptation, KeepStatistics, MergeRuns
 from watersmeet.state.garbage import Collector
 from watersmeet.state.manifest import FORMAT
 from watersmeet.state.stored import seal, unseal

@@ -5,6 +5,7 @@ from itertools import count
 
 from tests.support.states import JOIN, run_file
 from watersmeet.model.ids import BatchId, RunId, SiteId
+from watersmeet.state.applying import apply_all
 from watersmeet.state.changes import (
     AddRun,
     BeginCleaning,
@@ -20,7 +21,6 @@ from watersmeet.state.changes import (
     ReviveGroups,
     SpillGroups,
     UniteGenerations,
-    apply_all,
 )
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import LIVE, Cleaning, Manifest

@@ -26,7 +26,8 @@ from watersmeet.adapt.policy import MemoryOptions, Merge, Policy, Suggestion, Vi
 from watersmeet.adapt.registry import Registry, events_of, listens_at
 from watersmeet.adapt.spilling.policy import Choose, SpillPolicy
 from watersmeet.model.ids import OperatorId
-from watersmeet.state.changes import Change, ChangeRegistry, DropRows, FinishCleaning, MoveGroups, apply_all
+from watersmeet.state.applying import apply_all
+from watersmeet.state.changes import Change, ChangeRegistry, DropRows, FinishCleaning, MoveGroups
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest
 

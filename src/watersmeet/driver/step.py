@@ -29,6 +29,7 @@ from watersmeet.model.errors import StorageError, WorkerError
 from watersmeet.model.ids import BatchId, OperatorId
 from watersmeet.site.effects import Effects
 from watersmeet.site.result_files import ResultFormat
+from watersmeet.state.applying import apply_all
 from watersmeet.state.changes import (
     BeginCleaning,
     Change,
@@ -41,7 +42,6 @@ from watersmeet.state.changes import (
     SeeTimes,
     WriteRejected,
     WriteResults,
-    apply_all,
 )
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest

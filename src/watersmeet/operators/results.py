@@ -3,13 +3,13 @@
 Nothing is copied until somebody needs the columns.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from watersmeet.operators.ranges import Index
-from watersmeet.state.rows import take_rows
+from watersmeet.state.rows import SortedRows, take_rows
 
 
 @dataclass(frozen=True)
@@ -32,3 +32,17 @@ class Results:
         """The columns of the results, by name."""
         parts = [take_rows(rows, index) for rows, index in zip(self.rows, self.index, strict=True)]
         return {name: part.column(name) for part in parts for name in part.schema.names} | dict(self.own)
+
+
+class OnlyPairs:
+    """The part of an operator's task where rows without a match give nothing."""
+
+    def settle(self, number: int, rows: SortedRows, other: object) -> Iterator[Results]:
+        """Rows without a match are no results."""
+        del number, rows, other
+        yield from ()
+
+    def unmatched(self, number: int, rows: SortedRows) -> Iterator[Results]:
+        """Rows without a match are no results."""
+        del number, rows
+        yield from ()

@@ -132,10 +132,7 @@ def is_name(sql: str) -> bool:
     >>> is_name("id"), is_name("A.id"), is_name("a = b")
     (True, False, False)
     """
-    try:
-        tree = sqlglot.parse_one(sql, dialect=Verbatim, into=exp.Condition)
-    except SqlglotError:
-        return False
+    tree = _condition(sql)
     return isinstance(tree, exp.Column) and len(tree.parts) == 1
 
 
@@ -145,10 +142,7 @@ def is_stream_column(sql: str) -> bool:
     >>> is_stream_column("A.x"), is_stream_column("x"), is_stream_column("A.x + 1")
     (True, False, False)
     """
-    try:
-        tree = sqlglot.parse_one(sql, dialect=Verbatim, into=exp.Condition)
-    except SqlglotError:
-        return False
+    tree = _condition(sql)
     return isinstance(tree, exp.Column) and len(tree.parts) > 1
 
 
@@ -158,11 +152,16 @@ def is_condition(sql: str) -> bool:
     >>> is_condition("A.id = B.id"), is_condition("odd name"), is_condition("a-b")
     (True, False, False)
     """
+    tree = _condition(sql)
+    return tree is not None and isinstance(tree.unnest(), exp.Predicate | exp.Connector | exp.Not)
+
+
+def _condition(sql: str) -> exp.Expr | None:
+    """A text as an expression; None where it is none."""
     try:
-        tree = sqlglot.parse_one(sql, dialect=Verbatim, into=exp.Condition)
+        return sqlglot.parse_one(sql, dialect=Verbatim, into=exp.Condition)
     except SqlglotError:
-        return False
-    return isinstance(tree.unnest(), exp.Predicate | exp.Connector | exp.Not)
+        return None
 
 
 def is_collated(tree: exp.Expr) -> bool:

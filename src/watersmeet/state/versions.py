@@ -23,7 +23,8 @@ import msgspec
 
 from watersmeet.model.errors import CheckpointCorruptError, CheckpointInUseError, StorageError
 from watersmeet.model.ids import Version
-from watersmeet.state.changes import Change, apply_all
+from watersmeet.state.applying import apply_all
+from watersmeet.state.changes import Change
 from watersmeet.state.invariants import check
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.stored import corrupt, seal, unseal

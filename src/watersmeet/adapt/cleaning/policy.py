@@ -16,7 +16,8 @@ from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
 from watersmeet.adapt.spilling.policy import budget_room
 from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import Operator
-from watersmeet.state.changes import BeginCleaning, FinishCleaning, ReviveGroups, UniteGenerations, apply
+from watersmeet.state.applying import apply
+from watersmeet.state.changes import BeginCleaning, FinishCleaning, ReviveGroups, UniteGenerations
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Cleaning, Manifest
 from watersmeet.state.promises import decidable, decided, ends, undecided_keys

@@ -9,7 +9,9 @@ short it is done at once, too: purging comes before spilling. Any merge drops su
 from dataclasses import dataclass, field
 
 from watersmeet.model.ids import OperatorId, SiteId
+from watersmeet.model.plan import Operator
 from watersmeet.state.manifest import Manifest
+from watersmeet.state.promises import streams_of
 from watersmeet.state.sizes import live_bytes_by_site
 
 SMALL_BYTES = 64 << 10
@@ -31,7 +33,8 @@ class Purging:
         if not manifest.promised:
             return set()
         short = self._short_sites(manifest)
-        pairs = [(name, SiteId(site)) for name in manifest.operators for site in range(manifest.sites)]
+        concerned = [operator.id for operator in manifest.plan.operators if _is_concerned(manifest, operator)]
+        pairs = [(name, SiteId(site)) for name in concerned for site in range(manifest.sites)]
         return {pair for pair in pairs if self._is_due(manifest, pair, is_short=pair[1] in short)}
 
     def _is_due(self, manifest: Manifest, pair: tuple[OperatorId, SiteId], *, is_short: bool) -> bool:
@@ -49,3 +52,9 @@ class Purging:
         if budget is None:
             return set()
         return {site for site, size in enumerate(live_bytes_by_site(manifest)) if size > SHORT * budget}
+
+
+def _is_concerned(manifest: Manifest, operator: Operator) -> bool:
+    """Whether rows of an operator may go because of what its streams have promised of keys; a ring has none."""
+    streams = frozenset().union(*(streams_of(manifest, source) for source in operator.inputs))
+    return operator.kind != "ring" and not streams.isdisjoint(manifest.promised)

@@ -18,7 +18,8 @@ from watersmeet.lab.simulator.cluster import Cluster
 from watersmeet.lab.simulator.traffic import Disturbance
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.model.plan import Input, Operator, Plan
-from watersmeet.state.changes import MoveGroups, ReviveGroups, SpillGroups, apply, apply_all
+from watersmeet.state.applying import apply, apply_all
+from watersmeet.state.changes import MoveGroups, ReviveGroups, SpillGroups
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest, OperatorState, RowSet, RunFile, Slice
 from watersmeet.state.vectors import Vector

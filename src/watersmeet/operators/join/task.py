@@ -25,10 +25,9 @@ from watersmeet.operators.join.product import Blocks, batches, completed, missin
 from watersmeet.operators.join.trace import Output, with_groups
 from watersmeet.operators.predicate import Functions, Tested
 from watersmeet.operators.ranges import Index, cut
-from watersmeet.operators.results import Results
+from watersmeet.operators.results import OnlyPairs, Results
 from watersmeet.operators.spec import LifeSpec
 from watersmeet.state.groups import Hashes, group_of
-from watersmeet.state.rows import SortedRows
 
 MATCH_LIMIT_BYTES = 32 << 20
 BATCH_LIMIT_BYTES = 4 << 20
@@ -41,7 +40,7 @@ BlocksOf = Callable[[Sequence[Gathered]], Iterable[Blocks]]
 
 
 @dataclass
-class JoinTask:
+class JoinTask(OnlyPairs):
     """The join of one operator; ``output`` counts the results as they are produced.
 
     ``group_column`` is the name of a column that tells each result's group, for operators above to trace theirs by;
@@ -88,16 +87,6 @@ class JoinTask:
         """The rows of all keys that miss results; their parts are generations."""
         for part in parts(inputs, limit_bytes):
             yield from self._told_apart(part.keys, part.inputs)
-
-    def settle(self, number: int, rows: SortedRows, other: Side) -> Iterator[Results]:
-        """Rows without a match are no results of an inner join."""
-        del number, rows, other
-        yield from ()
-
-    def unmatched(self, number: int, rows: SortedRows) -> Iterator[Results]:
-        """Rows without a match are no results of an inner join."""
-        del number, rows
-        yield from ()
 
     def completed(self, sides: Sequence[Gathered]) -> Iterable[Blocks]:
         """The blocks of results that new rows complete."""

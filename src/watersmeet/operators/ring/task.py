@@ -29,7 +29,7 @@ from watersmeet.operators.join.task import BATCH_LIMIT_BYTES, BATCH_LIMIT_ROWS
 from watersmeet.operators.join.trace import Output, with_groups
 from watersmeet.operators.predicate import Functions, evaluate
 from watersmeet.operators.ranges import Index, cut
-from watersmeet.operators.results import Results
+from watersmeet.operators.results import OnlyPairs, Results
 from watersmeet.operators.ring.index import StoredIndex
 from watersmeet.operators.ring.ranges import Conditions, Mask, Piece
 from watersmeet.operators.spec import LifeSpec
@@ -50,7 +50,7 @@ class RingSide:
 
 
 @dataclass
-class RingTask:
+class RingTask(OnlyPairs):
     """The join of two inputs on any condition; ``output`` counts the results by the groups of their stored rows."""
 
     groups: int
@@ -83,16 +83,6 @@ class RingTask:
     def clean(self, inputs: Sequence[Sequence[Generation]], limit_bytes: int) -> Iterator[Results]:
         """Nothing of a ring is ever spilled, so nothing is missing."""
         del inputs, limit_bytes
-        yield from ()
-
-    def settle(self, number: int, rows: SortedRows, other: Side) -> Iterator[Results]:
-        """Rows without a match are no results."""
-        del number, rows, other
-        yield from ()
-
-    def unmatched(self, number: int, rows: SortedRows) -> Iterator[Results]:
-        """Rows without a match are no results."""
-        del number, rows
         yield from ()
 
     def _probe(self, probing: int, pieces: Sequence[SortedRows], stored: Sequence[RunView]) -> Iterator[Results]:

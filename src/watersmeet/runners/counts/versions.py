@@ -4,7 +4,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from watersmeet.state.changes import Change, apply_all
+from watersmeet.state.applying import apply_all
+from watersmeet.state.changes import Change
 from watersmeet.state.events import Event, events_of
 from watersmeet.state.manifest import Manifest
 from watersmeet.storage.base import Storage

@@ -1,0 +1,216 @@
+"""The manifest after changes: `apply` is the only writer of manifests."""
+
+from collections.abc import Iterable
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from watersmeet.model.ids import OperatorId, RunId, SiteId, Version
+from watersmeet.state.changes import (
+    AddPromises,
+    AddRun,
+    BeginCleaning,
+    Change,
+    ChangeRegistry,
+    CountOutput,
+    DecideRows,
+    DropRows,
+    EndInput,
+    EndStreams,
+    FinishAdaptation,
+    FinishBatch,
+    FinishCleaning,
+    KeepStatistics,
+    MergePromises,
+    MergeRuns,
+    MoveGroups,
+    ReplacePlan,
+    Reroute,
+    ReviveGroups,
+    SeeTimes,
+    SpillGroups,
+    UniteGenerations,
+    WriteRejected,
+    WriteResults,
+)
+from watersmeet.state.groups import GroupSet
+from watersmeet.state.manifest import (
+    LIVE,
+    UNDECIDED,
+    Manifest,
+    OperatorState,
+    ResultFiles,
+    RowSet,
+    RunFile,
+    Slice,
+    Tier,
+)
+from watersmeet.state.vectors import Vector
+
+
+def apply_all(manifest: Manifest, changes: Iterable[Change]) -> Manifest:
+    """The manifest after all changes, in order."""
+    return reduce(apply, changes, manifest)
+
+
+def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR0911, PLR0912 -- a case for each kind of change
+    """The manifest after one change."""
+    following = Version(manifest.version + 1)
+    match change:
+        case AddRun(run, closed):
+            return _add(manifest, run, following if closed else LIVE)
+        case MergeRuns(merged, groups, run, generation):
+            return _add(_release(manifest, run.operator, merged, groups, generation), run, generation)
+        case CountOutput(operator, output, inter):
+            state = manifest.operators[operator]
+            counted = replace(state, output=_sum(state.output, output), inter=_sum(state.inter, inter))
+            return _with(manifest, operator, counted)
+        case KeepStatistics(operator, statistics):
+            return _with(manifest, operator, replace(manifest.operators[operator], statistics=statistics))
+        case SpillGroups(groups=chosen):
+            for operator, groups in chosen.items():
+                manifest = _relabel(manifest, operator, groups, following, "disk", only="memory")
+            return manifest
+        case BeginCleaning(cleaning):
+            return replace(manifest, cleaning=cleaning, version=following)
+        case FinishCleaning(live, closed):
+            return replace(_cleaned(manifest, live, closed), cleaning=None, version=following)
+        case UniteGenerations(operator, groups):
+            return _relabel(manifest, operator, groups, following, "disk")
+        case ReviveGroups(operator, groups):
+            return _relabel(manifest, operator, groups, LIVE, "memory")
+        case Reroute(routing, sites):
+            for operator, table in routing.items():
+                manifest = _with(manifest, operator, replace(manifest.operators[operator], routing=table))
+            return replace(manifest, sites=sites)
+        case MoveGroups(operator, groups, before, after):
+            return _move(manifest, operator, groups, before, after)
+        case ReplacePlan():
+            return _replan(manifest, change)
+        case SeeTimes(latest):
+            return replace(manifest, latest={**manifest.latest, **latest})
+        case DecideRows():
+            return _decide(manifest, change)
+        case AddPromises(stream, run):
+            known = (*manifest.promises.get(run.input, ()), run)
+            promised = {**manifest.promised, stream: following}
+            return replace(manifest, promises={**manifest.promises, run.input: known}, promised=promised)
+        case MergePromises(merged, run):
+            left = tuple(each for each in manifest.promises[run.input] if each.id not in merged)
+            return replace(manifest, promises={**manifest.promises, run.input: (*left, run)})
+        case EndStreams(streams, until):
+            since = {**dict.fromkeys(streams, following), **manifest.ended}
+            later = {name: max(time, manifest.promised_until.get(name, time)) for name, time in until.items()}
+            promised = {**manifest.promised, **dict.fromkeys(streams, following)}
+            times = {**manifest.promised_until, **later}
+            return replace(manifest, ended=since, promised_until=times, promised=promised)
+        case EndInput():
+            return replace(manifest, has_ended=True)
+        case DropRows(operator, runs, groups):
+            return _release(manifest, operator, runs, groups)
+        case WriteResults(path, names):
+            return replace(manifest, results=ResultFiles(following, path, names))
+        case WriteRejected(path, names):
+            return replace(manifest, rejected=ResultFiles(following, path, names))
+        case FinishBatch(batch):
+            return replace(manifest, batch=batch, version=following)
+        case ChangeRegistry():
+            return manifest
+        case FinishAdaptation():
+            return replace(manifest, version=following)
+
+
+def _add(manifest: Manifest, run: RunFile, generation: int) -> Manifest:
+    if not run.rows:
+        return manifest
+    state = manifest.operators[run.operator]
+    added = Slice(run.id, RowSet(run.groups), generation, "memory" if generation == LIVE else "disk")
+    grown = replace(state, slices=(*state.slices, added))
+    return replace(_with(manifest, run.operator, grown), runs={**manifest.runs, run.id: run})
+
+
+def _release(
+    manifest: Manifest,
+    operator: OperatorId,
+    merged: tuple[RunId, ...],
+    groups: GroupSet,
+    generation: int | None = None,
+) -> Manifest:
+    """Take groups of a generation, or of all, out of some runs; runs no slice names any more leave the manifest."""
+    state, kept = manifest.operators[operator], list[Slice]()
+    for part in state.slices:
+        if part.run not in merged or generation not in (None, part.generation):
+            kept.append(part)
+        elif left := part.groups - groups:
+            kept.append(_narrowed(part, left))
+    unnamed = set(merged) - {part.run for part in kept}
+    runs = {run_id: run for run_id, run in manifest.runs.items() if run_id not in unnamed}
+    return replace(_with(manifest, operator, replace(state, slices=tuple(kept))), runs=runs)
+
+
+def _narrowed(part: Slice, groups: GroupSet) -> Slice:
+    return replace(part, rows=replace(part.rows, groups=groups))
+
+
+def _cleaned(manifest: Manifest, live: GroupSet, closed: GroupSet) -> Manifest:
+    if manifest.cleaning is None:
+        raise ValueError(f"version {manifest.version} cleans nothing that could be finished")
+    operator = manifest.cleaning.operator
+    manifest = _relabel(manifest, operator, live, LIVE, "memory") if live else manifest
+    return _relabel(manifest, operator, closed, manifest.version + 1, "disk") if closed else manifest
+
+
+def _relabel(
+    manifest: Manifest, operator: OperatorId, groups: GroupSet, generation: int, tier: Tier, *, only: Tier | None = None
+) -> Manifest:
+    """Put groups into a generation and tier, those of one tier only or all; slices of a kind become one."""
+    kinds: dict[tuple[RunId, int, Tier], list[GroupSet]] = {}
+    for part in manifest.operators[operator].slices:
+        moved = part.groups & groups if only in (None, part.tier) else GroupSet()
+        if left := part.groups - moved:
+            kinds.setdefault((part.run, part.generation, part.tier), []).append(left)
+        if moved:
+            kinds.setdefault((part.run, generation, tier), []).append(moved)
+    slices = tuple(Slice(run, RowSet(GroupSet.union(some)), made, kind) for (run, made, kind), some in kinds.items())
+    return _with(manifest, operator, replace(manifest.operators[operator], slices=slices))
+
+
+def _move(manifest: Manifest, operator: OperatorId, groups: GroupSet, before: SiteId, after: SiteId) -> Manifest:
+    """Give groups to another site, those of them that are where they are said to be."""
+    state = manifest.operators[operator]
+    here = np.array(state.routing)
+    moved = np.where(groups.mask(manifest.groups) & (here == before), after, here)
+    return _with(manifest, operator, replace(state, routing=tuple(map(SiteId, moved.tolist()))))
+
+
+def _decide(manifest: Manifest, change: DecideRows) -> Manifest:
+    state, own = manifest.operators[change.operator], change.groups.mask(manifest.groups)
+    if change.limit != UNDECIDED:
+        decided = {**state.decided, change.input: _raised(state.decided.get(change.input), own, change.limit)}
+        state = replace(state, decided=decided)
+    if change.promised is not None:
+        keys = _raised(state.decided_keys.get(change.input), own, change.promised)
+        state = replace(state, decided_keys={**state.decided_keys, change.input: keys})
+    return _with(manifest, change.operator, state)
+
+
+def _raised(known: Vector | None, groups: npt.NDArray[np.bool_], value: int) -> Vector:
+    before = np.full(len(groups), UNDECIDED) if known is None else known.array
+    return Vector.of(np.where(groups, np.maximum(before, value), before))
+
+
+def _replan(manifest: Manifest, change: ReplacePlan) -> Manifest:
+    ids = [operator.id for operator in change.plan.operators]
+    operators = {name: manifest.operators.get(name) or OperatorState(change.routing[name]) for name in ids}
+    original = None if change.is_written or change.plan == manifest.written else manifest.written
+    return replace(manifest, plan=change.plan, operators=operators, original=original)
+
+
+def _sum(before: Vector, more: Vector) -> Vector:
+    return Vector.of(before.array + more.array) if before else more
+
+
+def _with(manifest: Manifest, operator: OperatorId, state: OperatorState) -> Manifest:
+    return replace(manifest, operators={**manifest.operators, operator: state})
