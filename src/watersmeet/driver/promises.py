@@ -60,8 +60,11 @@ class KeyPromises:
             return None
         streams = [self._of_stream(operator, source, stream) for stream in self._streams(source)]
         known = [each for each in streams if each is not None]
-        is_whole = len(known) == len(streams) and newest_promise(self.manifest, source) > UNDECIDED
-        return InputKeysSpec(tuple(known)) if is_whole else None
+        return InputKeysSpec(tuple(known)) if len(known) == len(streams) else None
+
+    def of_whole_input(self, operator: Operator, source: Input) -> InputKeysSpec | None:
+        """The same, of an input that has promised any keys, and of which no operator below misses anything."""
+        return self.of_input(operator, source) if newest_promise(self.manifest, source) > UNDECIDED else None
 
     def purge(self, operator: Operator, source: Input) -> PurgeRule | None:
         """Which rows of an input can go because of promised keys; None where none can."""
@@ -69,13 +72,13 @@ class KeyPromises:
             return None
         others = [each for each in operator.inputs if each is not source]
         asked = others[0] if operator.kind == "outer" else None
-        promising = [self.of_input(operator, each) for each in (others or [source])]
+        promising = [self.of_whole_input(operator, each) for each in (others or [source])]
         if operator.kind == "join":
             limits = [limit_by(self.manifest, operator, source, each) for each in others]
             pairs = [OtherInput(keys, limit) for keys, limit in zip(promising, limits, strict=True)]
             is_useful = any(promising) and all(each.keys or each.limit is not None for each in pairs)
             return PurgeRule(tuple(pairs)) if is_useful else None
-        own = self.of_input(operator, source) if asked and _is_preserved(operator, asked) else None
+        own = self.of_whole_input(operator, source) if asked and _is_preserved(operator, asked) else None
         if promising[0] is None or (own is None and asked and _is_preserved(operator, asked)):
             return None
         return PurgeRule(

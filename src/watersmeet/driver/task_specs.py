@@ -24,6 +24,7 @@ from watersmeet.state.promises import (
     decidable,
     decided,
     droppable,
+    has_decided,
     lateness_limit,
     newest_promise,
     promising_input,
@@ -148,7 +149,7 @@ class Expiry:
         for tag, (operator, source) in preserved.items():
             promising = promising_input(operator, source)
             pair, newest = (operator.id, source.name), newest_promise(manifest, promising)
-            if pair in self.ends or newest > UNDECIDED:
+            if pair in self.ends or newest > UNDECIDED or has_decided(manifest, *pair):
                 found[tag] = Decision(
                     self.ends.get(pair, UNDECIDED),
                     decided(manifest, *pair),

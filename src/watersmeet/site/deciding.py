@@ -36,6 +36,9 @@ class Decision:
     ``closed`` are the groups of which anything was spilled. Rows are decided, too, if the other input has promised
     their ``keys``: ``promised`` is the version up to which that counts, and ``decided_keys`` by group up to which it
     did; the ``newest`` promise is of another version.
+
+    While an operator below misses results, the limit and what is promised may be less than they were. What was decided
+    stays so: the results that are missed begin no earlier, and have other keys.
     """
 
     limit: int
@@ -48,9 +51,11 @@ class Decision:
 
     def at_once(self, source: InputSpec, rows: SortedRows, groups: int, reader: PromiseReader) -> SortedRows:
         """Of rows that arrive, those that are decided at once."""
-        chosen = (_lasts(source, rows) <= self.limit) | (self._since(source, rows, reader) <= self.promised)
+        own = group_of(rows.hashes, groups)
+        undecided = np.full(len(rows), UNDECIDED)
+        chosen = self._are_due(source, rows, own, undecided, undecided, reader)
         if self.closed:
-            chosen &= ~self.closed.mask(groups)[group_of(rows.hashes, groups)]
+            chosen &= ~self.closed.mask(groups)[own]
         return _some(rows, chosen)
 
     def may_hold(self, source: InputSpec, run: RunFile) -> bool:
@@ -73,7 +78,7 @@ class Decision:
         if not self._may_end(source, run):
             rows = self._with_new_keys(rows, reader)
         own = group_of(rows.hashes, groups)
-        return _some(rows, self._are_due(source, rows, self._before[own], self._before_keys[own], reader))
+        return _some(rows, self._are_due(source, rows, own, self._before[own], self._before_keys[own], reader))
 
     def in_cleanup(
         self,
@@ -87,18 +92,22 @@ class Decision:
         own = group_of(piece.rows.hashes, groups)
         is_oldest = oldest[own] == piece.generation
         before, keys = (np.where(is_oldest, known[own], UNDECIDED) for known in (self._before, self._before_keys))
-        return _some(piece.rows, self._are_due(source, piece.rows, before, keys, reader))
+        return _some(piece.rows, self._are_due(source, piece.rows, own, before, keys, reader))
 
     def _are_due(
         self,
         source: InputSpec,
         rows: SortedRows,
+        own: npt.NDArray[np.int64],
         before: npt.NDArray[np.int64],
         before_keys: npt.NDArray[np.int64],
         reader: PromiseReader,
     ) -> Mask:
+        """Which rows, of groups of their ``own``, are decided by now and were not ``before``."""
         lasts, since = _lasts(source, rows), self._since(source, rows, reader)
-        due: Mask = ((lasts <= self.limit) | (since <= self.promised)) & (lasts > before) & (since > before_keys)
+        have_ended = lasts <= np.maximum(self.limit, self._before[own])
+        are_promised = since <= np.maximum(self.promised, self._before_keys[own])
+        due: Mask = (have_ended | are_promised) & (lasts > before) & (since > before_keys)
         return due
 
     def _since(self, source: InputSpec, rows: SortedRows, reader: PromiseReader) -> npt.NDArray[np.int64]:

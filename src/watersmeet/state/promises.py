@@ -133,6 +133,12 @@ def decided(manifest: Manifest, operator: OperatorId, source: InputName) -> Vect
     return Vector.of(np.full(manifest.groups, UNDECIDED)) if known is None else known
 
 
+def has_decided(manifest: Manifest, operator: OperatorId, source: InputName) -> bool:
+    """Whether any rows of an input were ever decided."""
+    state = manifest.operators[operator]
+    return source in state.decided or source in state.decided_keys
+
+
 def promising_input(operator: Operator, source: Input) -> Input:
     """The input whose promises decide on rows of another one; of an aggregate, its own."""
     return next((each for each in operator.inputs if each is not source), source)
