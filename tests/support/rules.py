@@ -126,7 +126,7 @@ def _due(case: OuterCase, latest: Mapping[str, int | None], side: str) -> str:
     other = [last] if side == "L" else list(case.left)
     first = case.on.split(".")[0]
     key = f"{first if side == 'L' else last}.k0"
-    always = f"{key} IS NULL OR {is_promised(case, key, other)}"
+    always = f"{key} IS NULL OR {is_promised(case, key, other)} OR {is_passed_on(case, key, other, latest)}"
     marks = [_mark(case, name, latest[name]) for name in other]
     known = [mark for mark in marks if mark is not None]
     if len(known) < len(marks):
@@ -167,9 +167,32 @@ def is_promised(case: TimedCase, key: str, streams: Sequence[str]) -> str:
     return f"{key} IN ({', '.join(promised)})" if promised else "false"
 
 
+def is_passed_on(case: TimedCase, key: str, streams: Sequence[str], latest: Mapping[str, int | None]) -> str:
+    """Whether one of two streams has promised a key, and all rows it had until then are over for the other."""
+    if len(streams) == 1:
+        return "false"
+    accepted, _ = accepted_rows(case.nodes, case.epochs, case.promises)
+    passed: set[object] = set()
+    for name, other in (streams, streams[::-1]):
+        window, mark = case.nodes[name].window_us, _mark(case, other, latest[other])
+        for epochs in range(1, len(case.epochs) + 1) if case.nodes[name].time and mark is not None else ():
+            own = accepted[name][:epochs]
+            last = _latest(own)
+            is_over = last is not None and _is_over(last, window if case.nodes[other].time else None, mark)
+            values = {value for table in accepted.values() for each in table for value in each.column("k0").to_pylist()}
+            passed |= {value for value in values if is_over and _promises(case, name, value, own)}
+    texts = [f"'{value}'" if isinstance(value, str) else str(value) for value in passed if value is not None]
+    return f"{key} IN ({', '.join(texts)})" if texts else "false"
+
+
+def _is_over(last: int, window: int | None, mark: int) -> bool:
+    return mark == FOREVER or (window is not None and last + window <= mark)
+
+
 def _promises(case: TimedCase, name: str, value: object, accepted: Sequence[pa.Table]) -> bool:
+    """Whether a stream has promised a key, by punctuations or because it is unique, in as many epochs as are given."""
     own = case.promises.get(name)
-    is_promised = own is not None and own.promises_key(value, len(case.epochs))
+    is_promised = own is not None and own.promises_key(value, len(accepted))
     return is_promised or (
         bool(case.nodes[name].unique) and any(value in table.column("k0").to_pylist() for table in accepted)
     )

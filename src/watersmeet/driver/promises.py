@@ -28,6 +28,7 @@ from watersmeet.site.promise_spec import (
     StreamKeysSpec,
 )
 from watersmeet.state.manifest import UNDECIDED, Manifest, RunFile
+from watersmeet.state.passing import passing_versions
 from watersmeet.state.promises import limit_by, newest_promise, streams_of
 from watersmeet.state.vectors import Vector
 
@@ -60,11 +61,12 @@ class KeyPromises:
             return None
         streams = [self._of_stream(operator, source, stream) for stream in self._streams(source)]
         known = [each for each in streams if each is not None]
-        return InputKeysSpec(tuple(known)) if len(known) == len(streams) else None
+        is_whole = len(known) == len(streams)
+        return InputKeysSpec(tuple(known), is_whole) if is_whole or any(each.passed for each in known) else None
 
     def of_whole_input(self, operator: Operator, source: Input) -> InputKeysSpec | None:
         """The same, of an input that has promised any keys, and of which no operator below misses anything."""
-        return self.of_input(operator, source) if newest_promise(self.manifest, source) > UNDECIDED else None
+        return self.of_input(operator, source) if newest_promise(self.manifest, operator, source) > UNDECIDED else None
 
     def purge(self, operator: Operator, source: Input) -> PurgeRule | None:
         """Which rows of an input can go because of promised keys; None where none can."""
@@ -97,11 +99,12 @@ class KeyPromises:
     def merges(self) -> dict[SiteId, tuple[PromiseMerge, ...]]:
         """The merges of stores that have many runs, dealt out to the sites."""
         orders: dict[SiteId, list[PromiseMerge]] = {}
-        for number, (name, (_, runs)) in enumerate(self.stores.items()):
+        for number, (name, (store, runs)) in enumerate(self.stores.items()):
             chosen = choice.choose({run.id: run.bytes for run in runs}) if len(runs) >= choice.FAN_IN else []
             if chosen:
                 site = SiteId((self.manifest.version + number) % self.manifest.sites)
-                orders.setdefault(site, []).append(PromiseMerge(name, tuple(chosen), self._told_by()))
+                apart = passing_versions(self.manifest, store.stream)
+                orders.setdefault(site, []).append(PromiseMerge(name, tuple(chosen), self._told_by(), apart))
         return {site: tuple(some) for site, some in orders.items()}
 
     @cached_property
@@ -149,7 +152,8 @@ class KeyPromises:
                     patterns.append((store.name, names, shape, bool(rehash)))
         if ended is None and not ranges and not patterns:
             return None
-        return StreamKeysSpec(ended, tuple(ranges), tuple(patterns), operator.hash_decides)
+        passed = self.manifest.operators[operator.id].passed.get(stream.name, ()) if source.operator else ()
+        return StreamKeysSpec(ended, tuple(ranges), tuple(patterns), operator.hash_decides, passed)
 
     def _column_of(self, stream: Stream, column: Column | None) -> Column | None:
         """The stream's own column that is equal to another by the joins."""

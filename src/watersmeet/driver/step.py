@@ -231,10 +231,9 @@ def _changes_of(step: Step[Batch], done: Done) -> list[Change]:
             why="the others ended without telling what they did",
             how="make sure that all executors write to the same checkpointLocation",
         )
-    changes: list[Change] = [change for each in done.effects for change in each.changes]
     latest = _latest(step.manifest, done.effects)
-    if latest:
-        changes.append(SeeTimes(latest))
+    changes: list[Change] = [SeeTimes(latest)] if latest else []
+    changes += [change for each in done.effects for change in each.changes]
     ended = tuple(sorted({name for each in done.effects for name in each.ended}))
     until: dict[str, int] = {}
     for name, moment in (pair for each in done.effects for pair in each.promised_until.items()):

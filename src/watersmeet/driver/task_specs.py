@@ -148,7 +148,7 @@ class Expiry:
         preserved = {tag: pair for tag, pair in topology.inputs.items() if topology.is_preserved(tag)}
         for tag, (operator, source) in preserved.items():
             promising = promising_input(operator, source)
-            pair, newest = (operator.id, source.name), newest_promise(manifest, promising)
+            pair, newest = (operator.id, source.name), newest_promise(manifest, operator, promising)
             if pair in self.ends or newest > UNDECIDED or has_decided(manifest, *pair):
                 found[tag] = Decision(
                     self.ends.get(pair, UNDECIDED),

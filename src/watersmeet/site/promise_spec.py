@@ -30,20 +30,23 @@ class StreamKeysSpec:
 
     ``ranges`` are stores with the place of their column in the key, and its type where the hash is of it alone.
     ``patterns`` are stores with the columns that are parts of the key, the shape of patterns that promise a whole key
-    by its hash, and whether that is the hash of theirs (`watersmeet.operators.promises.sets.KeyPatterns`).
+    by its hash, and whether that is the hash of theirs (`watersmeet.operators.promises.sets.KeyPatterns`). Some are
+    ``passed`` on, though other streams have not promised them (`watersmeet.state.passing`).
     """
 
     ended: int | None = None
     ranges: tuple[tuple[int, InputName, pa.DataType | None], ...] = ()
     patterns: tuple[tuple[InputName, tuple[str | None, ...], int | None, bool], ...] = ()
     hash_decides: bool = False
+    passed: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class InputKeysSpec:
-    """How an input promises keys: all streams it is made of have to."""
+    """How an input promises keys: all streams it is made of have to (``is_whole``), or one that is passed on."""
 
     streams: tuple[StreamKeysSpec, ...]
+    is_whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,12 @@ class PurgeRule:
 
 @dataclass(frozen=True)
 class PromiseMerge:
-    """Runs of a store to merge; nobody asks any more which promises are new up to the version ``told_by``."""
+    """Runs of a store to merge; nobody asks any more which promises are new up to the version ``told_by``.
+
+    Versions that have to be told ``apart`` for another reason stand for those before them.
+    """
 
     store: InputName
     runs: tuple[RunId, ...]
     told_by: int
+    apart: tuple[int, ...] = ()

@@ -67,9 +67,11 @@ class PromiseReader:
                         KeyPatterns(self.patterns(name), columns, shape, rehash, each.hash_decides)
                         for name, columns, shape, rehash in each.patterns
                     ),
+                    each.passed,
                 )
                 for each in spec.streams
-            )
+            ),
+            spec.is_whole,
         )
 
     def merged(self, order: PromiseMerge, run_id: RunId, groups: int) -> MergePromises:
@@ -78,11 +80,12 @@ class PromiseReader:
         runs = [run for run in self.stores[order.store][1] if run.id in order.runs]
         opened = [self._opened(order.store, run) for run in runs]
         if store.is_ranges:
-            rows = _plain(Ranges.merged([each for each in opened if isinstance(each, Ranges)], order.told_by).rows)
+            ranges = [each for each in opened if isinstance(each, Ranges)]
+            rows = _plain(Ranges.merged(ranges, order.told_by, order.apart).rows)
         else:
             parts = [each.rows.rows for each in opened if isinstance(each, Patterns)]
             together = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
-            rows = Patterns.of(together, _columns(store), order.told_by).rows
+            rows = Patterns.of(together, _columns(store), order.told_by, order.apart).rows
         merged = write_run(self.storage, RunName(run_id, PROMISES, store.name), rows, groups)
         return MergePromises(tuple(run.id for run in runs), merged)
 

@@ -26,6 +26,7 @@ from watersmeet.state.changes import (
     MergePromises,
     MergeRuns,
     MoveGroups,
+    PassPromises,
     ReplacePlan,
     Reroute,
     ReviveGroups,
@@ -47,6 +48,7 @@ from watersmeet.state.manifest import (
     Slice,
     Tier,
 )
+from watersmeet.state.passing import passed_with, with_marks
 from watersmeet.state.vectors import Vector
 
 
@@ -96,7 +98,8 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
         case AddPromises(stream, run):
             known = (*manifest.promises.get(run.input, ()), run)
             promised = {**manifest.promised, stream: following}
-            return replace(manifest, promises={**manifest.promises, run.input: known}, promised=promised)
+            manifest = replace(manifest, promises={**manifest.promises, run.input: known}, promised=promised)
+            return with_marks(manifest, (stream,))
         case MergePromises(merged, run):
             left = tuple(each for each in manifest.promises[run.input] if each.id not in merged)
             return replace(manifest, promises={**manifest.promises, run.input: (*left, run)})
@@ -105,7 +108,12 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             later = {name: max(time, manifest.promised_until.get(name, time)) for name, time in until.items()}
             promised = {**manifest.promised, **dict.fromkeys(streams, following)}
             times = {**manifest.promised_until, **later}
-            return replace(manifest, ended=since, promised_until=times, promised=promised)
+            manifest = replace(manifest, ended=since, promised_until=times, promised=promised)
+            return with_marks(manifest, streams)
+        case PassPromises(operator, stream, upto):
+            state = manifest.operators[operator]
+            passed = {**state.passed, stream: passed_with(manifest, operator, stream, upto)}
+            return _with(manifest, operator, replace(state, passed=passed))
         case EndInput():
             return replace(manifest, has_ended=True)
         case DropRows(operator, runs, groups):

@@ -174,6 +174,14 @@ class EndStreams(msgspec.Struct, frozen=True, tag=True):
     until: dict[str, int] = {}
 
 
+class PassPromises(msgspec.Struct, frozen=True, tag=True):
+    """No result comes to an operator any more with what a stream below has promised up to a version."""
+
+    operator: OperatorId
+    stream: str
+    upto: int
+
+
 class EndInput(msgspec.Struct, frozen=True, tag=True):
     """All streams have ended: no row comes any more."""
 
@@ -244,6 +252,7 @@ Change = (
     | AddPromises
     | MergePromises
     | EndStreams
+    | PassPromises
     | EndInput
     | DropRows
     | ChangeRegistry

@@ -89,7 +89,8 @@ class OperatorState(msgspec.Struct, frozen=True):
     caused further up. ``statistics`` are the counts of a strategy (`watersmeet.adapt.statistics`), as of some version.
     Of an input whose rows come out alone if they have no match, ``decided`` tells for each group up to which value of
     their last column that is known (`watersmeet.state.promises`), and ``decided_keys`` up to which version punctuations
-    were made that it is known for.
+    were made that it is known for. Of streams below, ``passed`` tells which promises hold for what is given to this
+    operator (`watersmeet.state.passing`).
     """
 
     routing: tuple[SiteId, ...]
@@ -99,6 +100,7 @@ class OperatorState(msgspec.Struct, frozen=True):
     statistics: dict[str, Vector] = {}
     decided: dict[InputName, Vector] = {}
     decided_keys: dict[InputName, Vector] = {}
+    passed: dict[str, tuple[tuple[int, int], ...]] = {}
 
 
 class Cleaning(msgspec.Struct, frozen=True):
@@ -134,7 +136,8 @@ class Manifest(msgspec.Struct, frozen=True):
     ``latest`` is the latest event time of the rows of each stream that were accepted; if the input ``has_ended``, no
     further rows are. ``rejected`` are files of rows that were not. Of punctuations, ``promises`` are the runs of each
     store, ``promised_until`` are times before which a stream promises no rows, and ``ended`` the streams that have
-    ended, with the version since when they have; ``promised`` is the last version that brought any for a stream.
+    ended, with the version since when they have; ``promised`` is the last version that brought any for a stream. The
+    ``marks`` of a stream are versions that brought some, with its latest time then.
     """
 
     query_id: str
@@ -155,6 +158,7 @@ class Manifest(msgspec.Struct, frozen=True):
     promised_until: dict[str, int] = {}
     ended: dict[str, int] = {}
     promised: dict[str, int] = {}
+    marks: dict[str, tuple[tuple[int, int], ...]] = {}
 
     @property
     def written(self) -> Plan:

@@ -76,13 +76,20 @@ def _final(manifest: Manifest, operator: Operator, found: Limits) -> int | None:
     """The time before which no row of a stream comes to an aggregate any more, from the stream or out of state."""
     if operator.final is None:
         return None
-    stream, source = operator.final.stream, operator.inputs[0]
-    times = [watermark(manifest, stream)]
+    stream = operator.final.stream
+    return _least([watermark(manifest, stream), *_stored_below(manifest, operator.inputs[0], stream, found)])
+
+
+def given_from(manifest: Manifest, source: Input, stream: str, found: Limits) -> int | None:
+    """The time of a stream from which rows are stored that may still come to an input of another operator."""
+    return _least(list(_stored_below(manifest, source, stream, found)))
+
+
+def _stored_below(manifest: Manifest, source: Input, stream: str, found: Limits) -> Iterator[int | None]:
     while source.operator:
         below = manifest.plan.operator(source.operator)
         source = next(each for each in below.inputs if stream in streams_of(manifest, each))
-        times += _stored_from(manifest, below, source, stream, found)
-    return _least(times)
+        yield from _stored_from(manifest, below, source, stream, found)
 
 
 def _stored_from(
@@ -144,11 +151,18 @@ def promising_input(operator: Operator, source: Input) -> Input:
     return next((each for each in operator.inputs if each is not source), source)
 
 
-def newest_promise(manifest: Manifest, source: Input) -> int:
+def newest_promise(manifest: Manifest, operator: Operator, source: Input) -> int:
     """The last version that brought a promise of any stream an input is made of, if nothing is missing of it."""
-    if any(manifest.spilled(below) for below in _operators_below(manifest, source)):
+    if misses_results(manifest, source):
         return UNDECIDED  # what they miss may still come
-    return max(manifest.promised.get(stream, UNDECIDED) for stream in streams_of(manifest, source))
+    passed, streams = manifest.operators[operator.id].passed, streams_of(manifest, source)
+    ends = (passed[stream][-1][1] for stream in streams & passed.keys())
+    return max(*(manifest.promised.get(stream, UNDECIDED) for stream in streams), *ends, UNDECIDED)
+
+
+def misses_results(manifest: Manifest, source: Input) -> bool:
+    """Whether an operator that an input is made of has results missing."""
+    return any(manifest.spilled(below) for below in operators_below(manifest, source))
 
 
 def undecided_keys(manifest: Manifest) -> Iterator[InputName]:
@@ -157,7 +171,7 @@ def undecided_keys(manifest: Manifest) -> Iterator[InputName]:
         missing = manifest.spilled(operator.id)
         for source in (operator.inputs[number] for number in operator.preserved):
             known = manifest.operators[operator.id].decided_keys.get(source.name)
-            newest = newest_promise(manifest, promising_input(operator, source))
+            newest = newest_promise(manifest, operator, promising_input(operator, source))
             held = GroupSet.union(
                 part.groups - missing
                 for part in manifest.operators[operator.id].slices
@@ -168,11 +182,12 @@ def undecided_keys(manifest: Manifest) -> Iterator[InputName]:
                 yield source.name
 
 
-def _operators_below(manifest: Manifest, source: Input) -> Iterator[OperatorId]:
+def operators_below(manifest: Manifest, source: Input) -> Iterator[OperatorId]:
+    """The operators that an input is made of."""
     if source.operator:
         yield source.operator
         for each in manifest.plan.operator(source.operator).inputs:
-            yield from _operators_below(manifest, each)
+            yield from operators_below(manifest, each)
 
 
 def droppable(manifest: Manifest) -> Limits:

@@ -12,6 +12,7 @@ from watersmeet.model.plan import Input, Operator
 from watersmeet.state.changes import DropRows
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest, RunFile, Slice
+from watersmeet.state.passing import newly_passed
 from watersmeet.state.promises import droppable, ends
 from watersmeet.state.sizes import rows_and_bytes
 
@@ -23,8 +24,9 @@ class ExpirePolicy:
     moments: frozenset[Moment] = frozenset({"step"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
-        """Of each input, all runs that are over."""
+        """Of each input, all runs that are over; and what operators pass on since."""
         manifest = view.manifest
+        yield from map(Suggestion, newly_passed(manifest))
         for (operator, source), moment in droppable(manifest).items():
             planned = manifest.plan.operator(operator)
             own = next(each for each in planned.inputs if each.name == source)

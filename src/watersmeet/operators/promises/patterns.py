@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from watersmeet.operators.hashing import xxhash64
 from watersmeet.operators.predicate import FUNCTIONS
-from watersmeet.operators.promises.ranges import LONG_AGO, NEVER, SINCE, Numbers
+from watersmeet.operators.promises.ranges import LONG_AGO, NEVER, SINCE, Numbers, settled
 from watersmeet.operators.ranges import Index, cut, expand
 from watersmeet.state.groups import Hashes
 from watersmeet.state.rows import SortedRows, take_rows
@@ -65,10 +65,15 @@ class Patterns:
     columns: tuple[PatternColumn, ...]
 
     @classmethod
-    def of(cls, rows: pa.RecordBatch, columns: tuple[PatternColumn, ...], told_by: int = LONG_AGO) -> "Patterns":
+    def of(
+        cls,
+        rows: pa.RecordBatch,
+        columns: tuple[PatternColumn, ...],
+        told_by: int = LONG_AGO,
+        apart: Sequence[int] = (),
+    ) -> "Patterns":
         """Hash, sort, and keep one of equal ones: the oldest."""
-        since = rows.column(SINCE).to_numpy()
-        old = pa.array(np.where(since <= told_by, LONG_AGO, since))
+        old = pa.array(settled(rows.column(SINCE).to_numpy(), told_by, apart))
         place = rows.schema.get_field_index(SINCE)
         table = pa.Table.from_batches([rows]).set_column(place, SINCE, old)
         others = [name for name in table.column_names if name != SINCE]

@@ -58,23 +58,27 @@ class Ranges:
     rows: pa.RecordBatch
 
     @classmethod
-    def of(cls, first: Numbers, last: Numbers, since: Numbers, told_by: int = LONG_AGO) -> "Ranges":
+    def of(
+        cls, first: Numbers, last: Numbers, since: Numbers, told_by: int = LONG_AGO, apart: Sequence[int] = ()
+    ) -> "Ranges":
         """Make ranges fewer: those that overlap or adjoin and are of one version, or of versions up to ``told_by``.
+
+        Of these, the versions that are told ``apart`` stand for those before them.
 
         >>> ones = np.ones(3, np.int64)
         >>> Ranges.of(np.array([3, 1, 9]), np.array([3, 2, 9]), ones).rows.to_pylist()[0]
         {'#first': 1, '#last': 3, '#since': 1}
         """
-        since = np.where(since <= told_by, LONG_AGO, since)
+        since = settled(since, told_by, apart)
         parts = [_merged(first[since == each], last[since == each], each) for each in np.unique(since).tolist()]
         return cls(pa.Table.from_batches(parts, SCHEMA).combine_chunks().to_batches()[0] if parts else _NONE)
 
     @classmethod
-    def merged(cls, some: Sequence["Ranges"], told_by: int = LONG_AGO) -> "Ranges":
+    def merged(cls, some: Sequence["Ranges"], told_by: int = LONG_AGO, apart: Sequence[int] = ()) -> "Ranges":
         """All ranges of some sets."""
         rows = pa.Table.from_batches([each.rows for each in some], SCHEMA)
         first, last, since = (rows.column(name).to_numpy() for name in SCHEMA.names)
-        return cls.of(first, last, since, told_by)
+        return cls.of(first, last, since, told_by, apart)
 
     def since(self, values: Numbers) -> Numbers:
         """Since which version each value is promised, or `NEVER`."""
@@ -97,6 +101,19 @@ class Ranges:
     def _layers(self) -> list[tuple[int, Numbers, Numbers]]:
         first, last, since = (self.rows.column(name).to_numpy() for name in SCHEMA.names)
         return list(_by_version(first, last, since))
+
+
+def settled(since: Numbers, told_by: int, apart: Sequence[int] = ()) -> Numbers:
+    """Versions up to ``told_by`` made fewer: the next one that is told apart stands for each, or `LONG_AGO` for all.
+
+    >>> settled(np.array([1, 2, 4, 7]), 5).tolist(), settled(np.array([1, 2, 4, 7]), 5, [2, 3, 8]).tolist()
+    ([0, 0, 0, 7], [2, 2, 4, 7])
+    """
+    known = np.array([version for version in apart if version <= told_by], np.int64)
+    if not apart:
+        return np.where(since <= told_by, LONG_AGO, since)
+    place = np.searchsorted(known, since, side="left")
+    return np.where(place < len(known), np.append(known, NEVER)[place], since)
 
 
 def _by_version(first: Numbers, last: Numbers, since: Numbers) -> Iterator[tuple[int, Numbers, Numbers]]:

@@ -147,6 +147,7 @@ class StreamKeys:
     ended: int | None = None
     ranges: tuple[KeyRanges, ...] = ()
     patterns: tuple[KeyPatterns, ...] = ()
+    passed: tuple[tuple[int, int], ...] = ()
 
     def since(self, rows: SortedRows, keys: Sequence[str]) -> Numbers:
         """Since when the keys of rows are promised."""
@@ -154,6 +155,15 @@ class StreamKeys:
         for each in self.ranges:
             found = np.minimum(found, RangesOfColumn("", each.sets).since(rows.rows.column(keys[each.place])))
         return reduce(np.minimum, (each.since(rows, keys) for each in self.patterns), found)
+
+    def passed_since(self, since: Numbers) -> Numbers:
+        """Since when promises are passed on that hold since some versions; `NEVER` where they are not yet."""
+        upto, at = np.array([*self.passed, (NEVER, NEVER)], np.int64).T
+        return np.asarray(at[np.searchsorted(upto, since, side="left")])
+
+    def first_passed_since(self, version: int) -> int:
+        """The oldest version of promises that are passed on since another version or later, or are not yet."""
+        return max((upto + 1 for upto, at in self.passed if at < version), default=LONG_AGO)
 
     def hashes_since(self, version: int) -> Hashes | None:
         """The hashes of the keys promised since a version or later; None where they cannot be told."""
@@ -191,18 +201,26 @@ def _of_type(numbers: Numbers, kind: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True)
 class InputKeys:
-    """Which keys an input brings no more rows for: those that all streams it is made of have promised."""
+    """Which keys an input brings no more rows for.
+
+    They are those that all streams it is made of have promised, if these are all (``is_whole``); and those that are
+    passed on of any.
+    """
 
     streams: tuple[StreamKeys, ...]
+    is_whole: bool = True
 
     def since(self, rows: SortedRows, keys: Sequence[str]) -> Numbers:
         """Since when the keys of rows are promised."""
         known = [each.since(rows, keys) for each in self.streams]
-        return reduce(np.maximum, known, np.full(len(rows), LONG_AGO))
+        found = reduce(np.maximum, known, np.full(len(rows), LONG_AGO if self.is_whole else NEVER))
+        passed = (each.passed_since(own) for each, own in zip(self.streams, known, strict=True) if each.passed)
+        return reduce(np.minimum, passed, found)
 
     def hashes_since(self, version: int) -> Hashes | None:
         """The hashes of keys among which all are that are promised since a version; None where they cannot be told."""
-        known = [each.hashes_since(version) for each in self.streams]
+        firsts = [min(version, each.first_passed_since(version)) if each.passed else version for each in self.streams]
+        known = [each.hashes_since(first) for each, first in zip(self.streams, firsts, strict=True)]
         told = [each for each in known if each is not None]
         return np.unique(np.concatenate(told)) if len(told) == len(known) else None
 
