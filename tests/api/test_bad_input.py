@@ -112,6 +112,8 @@ def test_a_frame_that_is_not_a_stream_is_refused(spark, flow):
         ({"siteWeights": "1," * 5000}, "0 or more"),
         ({"siteWeights": "9,1", "sites": 3}, "write 3 numbers"),
         ({"copyLocation": "s3://bucket/copies"}, "absolute path"),
+        ({"promiseRetention": "a while"}, "length of time"),
+        ({"promiseRetention": "0 days"}, "no time at all"),
     ],
 )
 def test_a_wrong_option_is_refused(flow, streams, options, message):

@@ -1,5 +1,7 @@
 """Punctuations and unique keys on Spark: values, sets, ranges and ends, what they let go, and what breaks them."""
 
+from datetime import UTC, datetime
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
@@ -101,6 +103,8 @@ def test_promises_about_what_the_stream_does_not_have_are_refused(spark):
         flow.punctuations("B", spark.range(1))
     with pytest.raises(wm.errors.UnknownNameError, match="no column idd, which a promise names"):
         flow.stream("C", frame, unique="idd")
+    with pytest.raises(wm.errors.QueryError, match="unique of stream C is 3"):
+        flow.stream("C", frame, unique=3)
     flow.punctuations("B", frame)
     with pytest.raises(wm.errors.DuplicateNameError, match="has punctuations already"):
         flow.punctuations("B", frame)
@@ -127,3 +131,18 @@ def test_rows_and_groups_that_punctuations_may_let_out_are_not_warned_of(spark):
     flow.punctuations("B", replay(spark, [NONE]))
     for relation in (left, groups):
         check_ends(relation.plan(), {"availableNow": True}, ends_input=False)
+
+
+@pytest.mark.parametrize(("retention", "rows"), [("1 minute", [2]), ("1 day", [])])
+def test_promises_are_forgotten_after_their_retention(spark, retention, rows):
+    times = [datetime(2026, 1, 1, 12, minute, tzinfo=UTC) for minute in (0, 30, 30, 30, 30, 31)]
+    bids = [pa.table({"item": [1 if n in (0, 5) else 9], "v": [n], "at": [time]}) for n, time in enumerate(times)]
+    promises = [pa.table({"item": [1]}), *[NONE] * 5]
+    items = [pa.table({"id": [key]}) for key in (0, 0, 0, 0, 0, 1)]
+    flow = wm.Flow(spark)
+    b = flow.stream("B", replay(spark, bids), time="at", watermark="0 seconds")
+    flow.punctuations("B", replay(spark, promises))
+    joined = flow.stream("I", replay(spark, items)).join(b, on="I.id = B.item").select("B.v - 3 AS v")
+    query = run(joined, f"kept_for_{retention.replace(' ', '_')}", promiseRetention=retention)
+    assert [row.v for row in spark.table(f"kept_for_{retention.replace(' ', '_')}").collect() if row.v > 0] == rows
+    assert bool(rejected(query)) == (not rows)

@@ -76,6 +76,7 @@ class InProcess:
     slice_bytes: int | None = None
     files: ResultFormat | None = None
     rejected_path: str | None = None
+    retention_us: int | None = None
     functions: Mapping[str, Function] = field(default_factory=dict)
     offsets: LocalOffsets = field(default_factory=LocalOffsets)
     moving: Moving = field(default_factory=lambda: moving)
@@ -104,6 +105,7 @@ class InProcess:
             round_bytes=self.round_bytes,
             parcels=parcels,
             rejected_path=self.rejected_path,
+            retention_us=self.retention_us,
             adaptation=self.moving.adaptation,
             functions=self.functions,
         )

@@ -136,7 +136,7 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
         delay_us = (
             None if watermark is None else duration_us(f"watermark of stream {name}", watermark, may_be_zero=True)
         )
-        alike = () if unique is None else (unique,) if isinstance(unique, str) else tuple(unique)
+        alike = _names(name, unique)
         stream = StreamNode(name, schema, time, window_us, delay_us, unique=alike)
         scope = Scope([stream], case_sensitive=self.case_sensitive)
         time_column(stream, scope)
@@ -294,6 +294,18 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
                 why="it has all its rows already",
                 how="make it with spark.readStream, or join it with Spark's own join",
             )
+
+
+def _names(stream: str, unique: object) -> tuple[str, ...]:
+    """The columns that are unique together."""
+    names = () if unique is None else (unique,) if isinstance(unique, str) else unique
+    if not isinstance(names, list | tuple) or not all(isinstance(each, str) for each in names):
+        raise QueryError(
+            f"unique of stream {stream} is {unique!r}",
+            why="it names the columns in which no two rows are alike",
+            how='write the name of one, as "id", or a list of names',
+        )
+    return tuple(names)
 
 
 def _endless(name: str) -> str:

@@ -10,6 +10,7 @@ from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
 from watersmeet.adapt.moving.policies import NAMES as ADAPTATIONS
 from watersmeet.adapt.spilling import DEFAULT_STRATEGY, STRATEGIES
 from watersmeet.model.errors import OptionError, nearest
+from watersmeet.planning.durations import duration_us
 from watersmeet.state.groups import MAX_GROUPS
 
 CleanupMoment = Literal["idle", "end"]
@@ -65,6 +66,7 @@ class Options(msgspec.Struct, frozen=True):
     retained_versions: int = 10
     end_of_input: bool = False
     rejected_path: str | None = None
+    promise_retention_us: int | None = None
     adaptation: str = DEFAULT_ADAPTATION
     site_weights: tuple[float, ...] = ()
 
@@ -184,6 +186,10 @@ def _flag(name: str, value: object) -> bool:
     return words[str(value).strip().lower()]
 
 
+def _duration(name: str, value: object) -> int:
+    return duration_us(f"option {name}", value, may_be_zero=False)
+
+
 def _location(name: str, value: object) -> str:
     text = _text(value).strip()
     if not text:
@@ -220,6 +226,7 @@ _OURS = {
     "retainedVersions": ("retained_versions", _whole(100_000, "10")),
     "endOfInput": ("end_of_input", _flag),
     "rejectedPath": ("rejected_path", _location),
+    "promiseRetention": ("promise_retention_us", _duration),
     "adaptation": ("adaptation", _one_of(ADAPTATIONS, "adaptation")),
     "siteWeights": ("site_weights", _weights),
 }

@@ -245,6 +245,7 @@ class StreamWriter:
             cleans_when_idle=options.cleanup == "idle",
             ends_input=options.end_of_input,
             rejected_path=options.rejected_path,
+            retention_us=options.promise_retention_us,
             adaptation=options.adaptation,
             functions=self._flow.predicates,
         )

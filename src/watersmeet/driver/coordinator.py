@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from watersmeet.adapt.cleaning.policy import CleanPolicy, DuePolicy, RevivePolicy
+from watersmeet.adapt.expiring.forgetting import ForgetPolicy
 from watersmeet.adapt.expiring.policy import ExpirePolicy
 from watersmeet.adapt.merging.policy import MergePolicy
 from watersmeet.adapt.merging.purging import Purging
@@ -58,13 +59,18 @@ class Coordinator:
         choose: Choose | None = None,
         movers: Sequence[Policy] = (),
         weights: tuple[float, ...] = (),
+        retention_us: int | None = None,
     ) -> "Coordinator":
-        """The policies there are, from the inner to the outer; ``movers`` are those that move groups."""
+        """The policies there are, from the inner to the outer; ``movers`` are those that move groups.
+
+        Promises are forgotten after the time ``retention_us``, if it is given.
+        """
         cleaning = CleanPolicy(options)
         purging = Purging(options.budget_bytes)
         merging = MergePolicy(round_bytes, merges_closed=options.is_limited, purging=purging)
         spilling = SpillPolicy(options, choose)
-        policies: list[Policy] = [merging, ExpirePolicy(), *movers, spilling, cleaning]
+        forgetting = [] if retention_us is None else [ForgetPolicy(retention_us, purging)]
+        policies: list[Policy] = [merging, ExpirePolicy(), *forgetting, *movers, spilling, cleaning]
         policies += [DuePolicy(), RevivePolicy(options), ResizePolicy(sites, weights)]
         return cls(policies, cleaning, options)
 

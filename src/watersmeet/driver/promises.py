@@ -17,7 +17,7 @@ from watersmeet.model.ids import InputName, SiteId
 from watersmeet.model.plan import Column, Input, Key, Operator, Stream
 from watersmeet.operators.hashing import is_hashable
 from watersmeet.operators.promises.patterns import shape_of
-from watersmeet.operators.promises.ranges import is_countable
+from watersmeet.operators.promises.ranges import LONG_AGO, NEVER, SINCE, is_countable
 from watersmeet.operators.promises.stores import Store, stores_of
 from watersmeet.site.promise_spec import (
     InputKeysSpec,
@@ -28,7 +28,7 @@ from watersmeet.site.promise_spec import (
     StreamKeysSpec,
 )
 from watersmeet.state.manifest import UNDECIDED, Manifest, RunFile
-from watersmeet.state.passing import passing_versions
+from watersmeet.state.passing import is_passed_on
 from watersmeet.state.promises import limit_by, newest_promise, streams_of
 from watersmeet.state.vectors import Vector
 
@@ -37,10 +37,14 @@ StoreRuns = Mapping[InputName, tuple[Store, tuple[RunFile, ...]]]
 
 @dataclass(frozen=True)
 class KeyPromises:
-    """What follows from the promises of a manifest's streams for the keys of its operators."""
+    """What follows from the promises of a manifest's streams for the keys of its operators.
+
+    Where some are forgotten later, those of different versions are told apart.
+    """
 
     manifest: Manifest
     topology: Topology
+    tells_apart: bool = False
 
     @cached_property
     def stores(self) -> StoreRuns:
@@ -100,11 +104,16 @@ class KeyPromises:
         """The merges of stores that have many runs, dealt out to the sites."""
         orders: dict[SiteId, list[PromiseMerge]] = {}
         for number, (name, (store, runs)) in enumerate(self.stores.items()):
-            chosen = choice.choose({run.id: run.bytes for run in runs}) if len(runs) >= choice.FAN_IN else []
+            forgotten = self.manifest.forgotten.get(store.stream, LONG_AGO)
+            chosen = [run.id for run in runs if _oldest(run) <= forgotten]
+            if not chosen and len(runs) >= choice.FAN_IN:
+                chosen = choice.choose({run.id: run.bytes for run in runs})
             if chosen:
                 site = SiteId((self.manifest.version + number) % self.manifest.sites)
-                apart = passing_versions(self.manifest, store.stream)
-                orders.setdefault(site, []).append(PromiseMerge(name, tuple(chosen), self._told_by(), apart))
+                is_apart = self.tells_apart or is_passed_on(self.manifest, store.stream)
+                apart = tuple(version for version, _ in self.manifest.marks.get(store.stream, ())) if is_apart else ()
+                order = PromiseMerge(name, tuple(chosen), self._told_by(), apart, forgotten)
+                orders.setdefault(site, []).append(order)
         return {site: tuple(some) for site, some in orders.items()}
 
     @cached_property
@@ -191,6 +200,12 @@ class KeyPromises:
         keys = source.keys
         is_plain = operator.kind != "aggregate" and len(keys) == 1 and is_hashable(keys[0].type)
         return keys[0].type if is_plain and self.topology.parcels else None
+
+
+def _oldest(run: RunFile) -> int:
+    """The oldest version of the promises of a run; of those that nobody tells apart, any."""
+    bounds = run.bounds.get(SINCE)
+    return NEVER if bounds is None or not isinstance(bounds.least, int) else bounds.least or NEVER
 
 
 def _is_preserved(operator: Operator, source: Input) -> bool:

@@ -36,6 +36,7 @@ class DriverOptions:
     round_bytes: int | None = None
     parcels: bool = True
     rejected_path: str | None = None
+    retention_us: int | None = None
     cleans_when_idle: bool = True
     adaptation: str = DEFAULT_ADAPTATION
     functions: Mapping[str, Function] = field(default_factory=dict)
@@ -50,7 +51,9 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
     observer.begin(checkpoint.manifest)
     round_bytes = options.round_bytes or _round_bytes(options.memory)
     sites, weights = options.expected.sites, options.expected.weights
-    coordinator = Coordinator.of(options.memory, sites, round_bytes, options.choose, movers, weights)
+    coordinator = Coordinator.of(
+        options.memory, sites, round_bytes, options.choose, movers, weights, options.retention_us
+    )
     if not options.cleans_when_idle:
         coordinator.registry = coordinator.registry.without("StreamEmpty", "disk join")
     crash = CrashPlan.from_environment()
@@ -63,6 +66,7 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
         is_limited=options.memory.is_limited,
         round_bytes=round_bytes,
         rejected_path=options.rejected_path,
+        tells_promises_apart=options.retention_us is not None,
         functions=options.functions,
     )
     stepper = Stepper(runner, checkpoint, specs, coordinator, observer, options.parcels)

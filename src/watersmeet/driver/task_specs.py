@@ -46,11 +46,12 @@ class TaskSpecs:
     is_limited: bool = False
     round_bytes: int = ROUND_LIMIT_BYTES
     rejected_path: str | None = None
+    tells_promises_apart: bool = False
     functions: Mapping[str, Function] = field(default_factory=dict)
 
     def levels(self, manifest: Manifest, topology: Topology, merges: Sequence[Merge]) -> list[LevelSpec]:
         """The levels of the step that reads this manifest: of an epoch, or of the cleanup that it has begun."""
-        expiry = Expiry.of(manifest, topology)
+        expiry = Expiry.of(manifest, topology, tells_apart=self.tells_promises_apart)
         levels = [self._level(level, manifest, topology, merges, expiry) for level in range(topology.depth)]
         return levels if manifest.cleaning is None else self._cleaning(levels, manifest, manifest.cleaning)
 
@@ -128,9 +129,9 @@ class Expiry:
     purges: Mapping[int, PurgeRule]
 
     @classmethod
-    def of(cls, manifest: Manifest, topology: Topology) -> "Expiry":
+    def of(cls, manifest: Manifest, topology: Topology, *, tells_apart: bool = False) -> "Expiry":
         """What can go after a version."""
-        over, ends, keys = droppable(manifest), decidable(manifest), KeyPromises(manifest, topology)
+        over, ends, keys = droppable(manifest), decidable(manifest), KeyPromises(manifest, topology, tells_apart)
         rules = {tag: keys.purge(operator, source) for tag, (operator, source) in topology.inputs.items()}
         purges = {tag: rule for tag, rule in rules.items() if rule is not None}
         is_any = bool(over or ends or purges) or any(each.kind == "aggregate" for each in manifest.plan.operators)

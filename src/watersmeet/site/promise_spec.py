@@ -78,10 +78,12 @@ class PurgeRule:
 class PromiseMerge:
     """Runs of a store to merge; nobody asks any more which promises are new up to the version ``told_by``.
 
-    Versions that have to be told ``apart`` for another reason stand for those before them.
+    Versions that have to be told ``apart`` for another reason stand for those before them. Those up to the one that is
+    ``forgotten`` go.
     """
 
     store: InputName
     runs: tuple[RunId, ...]
     told_by: int
     apart: tuple[int, ...] = ()
+    forgotten: int = 0

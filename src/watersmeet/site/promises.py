@@ -81,12 +81,12 @@ class PromiseReader:
         opened = [self._opened(order.store, run) for run in runs]
         if store.is_ranges:
             ranges = [each for each in opened if isinstance(each, Ranges)]
-            rows = _plain(Ranges.merged(ranges, order.told_by, order.apart).rows)
+            rows = _plain(_after(order, Ranges.merged(ranges, order.told_by, order.apart).rows))
         else:
             parts = [each.rows.rows for each in opened if isinstance(each, Patterns)]
-            together = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+            together = _after(order, pa.Table.from_batches(parts).combine_chunks().to_batches()[0])
             rows = Patterns.of(together, _columns(store), order.told_by, order.apart).rows
-        merged = write_run(self.storage, RunName(run_id, PROMISES, store.name), rows, groups)
+        merged = write_run(self.storage, _run_name(run_id, store), rows, groups)
         return MergePromises(tuple(run.id for run in runs), merged)
 
     def _opened(self, name: InputName, run: RunFile) -> Ranges | Patterns:
@@ -163,7 +163,7 @@ class PromiseWriter:
             together = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
             written.append((store, Patterns.of(together, _columns(store)).rows))
         return [
-            AddPromises(store.stream, write_run(self.storage, RunName(name(), PROMISES, store.name), rows, self.groups))
+            AddPromises(store.stream, write_run(self.storage, _run_name(name(), store), rows, self.groups))
             for store, rows in written
             if len(rows)
         ]
@@ -220,6 +220,16 @@ def ranges_of(reader: PromiseReader, stores: Sequence[InputName]) -> list[Ranges
 def patterns_of(reader: PromiseReader, stores: Sequence[InputName]) -> list[Patterns]:
     """What is promised by patterns."""
     return [each for name in stores if not reader.stores[name][0].is_ranges for each in reader.patterns(name)]
+
+
+def _run_name(run_id: RunId, store: Store) -> RunName:
+    return RunName(run_id, PROMISES, store.name, (SINCE,))
+
+
+def _after(order: PromiseMerge, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Those that are not forgotten; of those whose version nobody asks for any more, all are kept."""
+    since = rows.column(SINCE)
+    return rows.filter(pc.or_(pc.greater(since, order.forgotten), pc.equal(since, LONG_AGO)))
 
 
 def _columns(store: Store) -> tuple[PatternColumn, ...]:

@@ -22,6 +22,7 @@ from watersmeet.state.changes import (
     FinishAdaptation,
     FinishBatch,
     FinishCleaning,
+    ForgetPromises,
     KeepStatistics,
     MergePromises,
     MergeRuns,
@@ -102,7 +103,7 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return with_marks(manifest, (stream,))
         case MergePromises(merged, run):
             left = tuple(each for each in manifest.promises[run.input] if each.id not in merged)
-            return replace(manifest, promises={**manifest.promises, run.input: (*left, run)})
+            return replace(manifest, promises={**manifest.promises, run.input: (*left, run) if run.rows else left})
         case EndStreams(streams, until):
             since = {**dict.fromkeys(streams, following), **manifest.ended}
             later = {name: max(time, manifest.promised_until.get(name, time)) for name, time in until.items()}
@@ -114,6 +115,9 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             state = manifest.operators[operator]
             passed = {**state.passed, stream: passed_with(manifest, operator, stream, upto)}
             return _with(manifest, operator, replace(state, passed=passed))
+        case ForgetPromises(stream, _, upto):
+            marks = {**manifest.marks, stream: tuple(mark for mark in manifest.marks[stream] if mark[0] >= upto)}
+            return replace(manifest, marks=marks, forgotten={**manifest.forgotten, stream: upto})
         case EndInput():
             return replace(manifest, has_ended=True)
         case DropRows(operator, runs, groups):

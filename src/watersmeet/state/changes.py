@@ -182,6 +182,15 @@ class PassPromises(msgspec.Struct, frozen=True, tag=True):
     upto: int
 
 
+class ForgetPromises(msgspec.Struct, frozen=True, tag=True):
+    """What a stream has promised up to a version is not kept any more; rows that come after that count as new."""
+
+    stream: str
+    before: int
+    upto: int
+    reason: str = ""
+
+
 class EndInput(msgspec.Struct, frozen=True, tag=True):
     """All streams have ended: no row comes any more."""
 
@@ -253,6 +262,7 @@ Change = (
     | MergePromises
     | EndStreams
     | PassPromises
+    | ForgetPromises
     | EndInput
     | DropRows
     | ChangeRegistry

@@ -19,6 +19,7 @@ from watersmeet.state.changes import (
     ChangeRegistry,
     DropRows,
     FinishCleaning,
+    ForgetPromises,
     MergeRuns,
     MoveGroups,
     ReplacePlan,
@@ -114,6 +115,22 @@ class PurgeEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="purge"):
     input: InputName
 
 
+class Since(msgspec.Struct, frozen=True):
+    """The epoch after which promises count."""
+
+    since: int
+
+
+class ForgetEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="forget"):
+    """Promises of a stream are not kept any more, as its watermark has left them behind."""
+
+    epoch: int
+    reason: str
+    before: Since
+    after: Since
+    stream: str
+
+
 class RerouteEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="reroute"):
     """Groups were given to other sites."""
 
@@ -166,7 +183,17 @@ class RegistryEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="registry
     after: Entries
 
 
-Event = SpillEvent | CleanupEvent | ExpireEvent | PurgeEvent | RerouteEvent | MoveEvent | ReplanEvent | RegistryEvent
+Event = (
+    SpillEvent
+    | CleanupEvent
+    | ExpireEvent
+    | PurgeEvent
+    | ForgetEvent
+    | RerouteEvent
+    | MoveEvent
+    | ReplanEvent
+    | RegistryEvent
+)
 
 
 def events_of(epoch: int, changes: Iterable[Change], cleaning: Cleaning | None) -> list[Event]:
@@ -192,6 +219,8 @@ def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | Non
     if isinstance(change, MergeRuns) and change.is_purge:
         left, run = Rows(change.run.rows), change.run
         return PurgeEvent(epoch, change.reason, Rows(run.rows + change.dropped), left, run.operator, run.input)
+    if isinstance(change, ForgetPromises):
+        return ForgetEvent(epoch, change.reason, Since(change.before), Since(change.upto), change.stream)
     if isinstance(change, Reroute | MoveGroups):
         return _routed(epoch, change)
     if isinstance(change, ReplacePlan | ChangeRegistry):

@@ -137,7 +137,8 @@ class Manifest(msgspec.Struct, frozen=True):
     further rows are. ``rejected`` are files of rows that were not. Of punctuations, ``promises`` are the runs of each
     store, ``promised_until`` are times before which a stream promises no rows, and ``ended`` the streams that have
     ended, with the version since when they have; ``promised`` is the last version that brought any for a stream. The
-    ``marks`` of a stream are versions that brought some, with its latest time then.
+    ``marks`` of a stream are versions that brought some, with its latest time then; those up to the version that is
+    ``forgotten`` do not count any more.
     """
 
     query_id: str
@@ -159,6 +160,7 @@ class Manifest(msgspec.Struct, frozen=True):
     ended: dict[str, int] = {}
     promised: dict[str, int] = {}
     marks: dict[str, tuple[tuple[int, int], ...]] = {}
+    forgotten: dict[str, int] = {}
 
     @property
     def written(self) -> Plan:

@@ -69,8 +69,7 @@ def passed_with(manifest: Manifest, operator: OperatorId, stream: str, upto: int
     return (*old[-1:], *known[len(old) :], (upto, manifest.version + 1))
 
 
-def passing_versions(manifest: Manifest, stream: str) -> tuple[int, ...]:
-    """The versions of a stream's promises that are told apart, as they may be passed on one after the other."""
-    sources = [source for operator in manifest.plan.operators for source in operator.inputs if source.operator]
-    is_below = any(stream in streams_of(manifest, source) for source in sources)
-    return tuple(version for version, _ in manifest.marks.get(stream, ())) if is_below else ()
+def is_passed_on(manifest: Manifest, stream: str) -> bool:
+    """Whether promises of a stream may be passed on, one after the other: then they are told apart."""
+    sources = (source for operator in manifest.plan.operators for source in operator.inputs if source.operator)
+    return any(stream in streams_of(manifest, source) for source in sources)

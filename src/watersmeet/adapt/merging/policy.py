@@ -45,7 +45,8 @@ class MergePolicy:
                 merges = list(self._at(view, operator, site, over))
                 yield from map(Suggestion, merges)
                 if (operator.id, site) in purged:
-                    yield from map(Suggestion, _purges(view, operator.id, site, merges))
+                    least = 0.0 if self.purging.thorough_at == manifest.version else view.rewrite_at["purge"]
+                    yield from map(Suggestion, _purges(manifest, operator.id, site, merges, least))
 
     def _at(self, view: View, operator: Operator, site: SiteId, over: Limits) -> Iterator[Merge]:
         manifest, rewrite_at = view.manifest, view.rewrite_at.get("invalidation")
@@ -101,9 +102,10 @@ def _live(
         yield Merge(site, operator, source.name, tuple(chosen), here, reason=reason)
 
 
-def _purges(view: View, operator: OperatorId, site: SiteId, merges: Iterable[Merge]) -> Iterator[Merge]:
+def _purges(
+    manifest: Manifest, operator: OperatorId, site: SiteId, merges: Iterable[Merge], least: float
+) -> Iterator[Merge]:
     """Live runs that are not merged, to be looked at."""
-    manifest, least = view.manifest, view.rewrite_at["purge"]
     merged = {run for merge in merges for run in merge.runs}
     here = groups_at(manifest.operators[operator].routing, site)
     for run, part in manifest.live(operator, site):

@@ -22,11 +22,16 @@ SHORT = 0.8
 
 @dataclass
 class Purging:
-    """Tells when it pays to look; ``growth`` is by how much state has to have grown since the last time."""
+    """Tells when it pays to look; ``growth`` is by how much state has to have grown since the last time.
+
+    Asked to be thorough, it looks at everything in the next step, and remembers the version this step began with.
+    """
 
     budget_bytes: int | None = None
     growth: float = GROWTH
-    _looked: dict[tuple[OperatorId, SiteId], tuple[tuple[int, int], int]] = field(default_factory=dict)
+    thorough_at: int | None = None
+    _is_thorough: bool = False
+    _looked: dict[tuple[OperatorId, SiteId], tuple[tuple[int, ...], int]] = field(default_factory=dict)
 
     def due(self, manifest: Manifest) -> set[tuple[OperatorId, SiteId]]:
         """The operators and sites whose runs are looked at in the next step."""
@@ -35,13 +40,22 @@ class Purging:
         short = self._short_sites(manifest)
         concerned = [operator.id for operator in manifest.plan.operators if _is_concerned(manifest, operator)]
         pairs = [(name, SiteId(site)) for name in concerned for site in range(manifest.sites)]
+        if self._is_thorough:
+            self._is_thorough, self.thorough_at = False, manifest.version
+            return set(pairs)
         return {pair for pair in pairs if self._is_due(manifest, pair, is_short=pair[1] in short)}
 
+    def be_thorough(self) -> None:
+        """Look at everything in the next step."""
+        self._is_thorough = True
+
     def _is_due(self, manifest: Manifest, pair: tuple[OperatorId, SiteId], *, is_short: bool) -> bool:
-        known = manifest.operators[pair[0]].decided_keys.values()
-        newest = max(manifest.promised.values()), max((int(each.array.max()) for each in known), default=0)
+        state = manifest.operators[pair[0]]
+        decided = max((int(each.array.max()) for each in state.decided_keys.values()), default=0)
+        passed = max((marks[-1][1] for marks in state.passed.values()), default=0)
+        newest = max(manifest.promised.values()), decided, passed
         size = sum(run.bytes for run, _ in manifest.live(*pair))
-        looked, before = self._looked.get(pair, ((0, 0), 0))
+        looked, before = self._looked.get(pair, ((0, 0, 0), 0))
         is_due = looked != newest and (is_short or size <= SMALL_BYTES or size >= self.growth * before)
         if is_due:
             self._looked[pair] = newest, size

@@ -60,6 +60,7 @@ class Start:
     cleans_when_idle: bool = True
     ends_input: bool = False
     rejected_path: str | None = None
+    retention_us: int | None = None
     copies: str | None = None
     adaptation: str = DEFAULT_ADAPTATION
     functions: Mapping[str, Function] = field(default_factory=dict)
@@ -223,6 +224,7 @@ def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str
         start.retained_versions,
         files,
         rejected_path=start.rejected_path,
+        retention_us=start.retention_us,
         cleans_when_idle=start.cleans_when_idle,
         adaptation=start.adaptation,
         functions=start.functions,

@@ -1,0 +1,90 @@
+"""Promises that operators pass on by expiry: one stream's are enough once its own rows are over."""
+
+import pyarrow as pa
+from msgspec import structs
+from tests.support.in_process import InProcess
+
+from watersmeet.adapt.expiring import policy
+from watersmeet.model.query import JoinNode, Query, StreamNode
+from watersmeet.planning import plan
+from watersmeet.state.passing import MARKS_MOST, with_marks
+
+TIMED = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
+PLAIN = pa.schema([("k", pa.int64())])
+PROMISES = pa.schema([("#shape", pa.int64()), ("k", pa.int64()), ("k#until", pa.int64())])
+
+
+def query(folder, how):
+    """A and B are joined and live for 10 microseconds; C lives for ever. Only A promises anything."""
+    a = StreamNode("A", TIMED, "ts", window_us=10, delay_us=0, punctuated=("k",))
+    b = StreamNode("B", TIMED, "ts", window_us=10, delay_us=0)
+    below = JoinNode((a, b), "A.k = B.k", "inner")
+    node = JoinNode((below, StreamNode("C", PLAIN)), "A.k = C.k", how)
+    return InProcess(plan(Query(node, ("A.k", "B.k", "C.k"))), str(folder))
+
+
+def epoch(*, a=(), b=(), c=(), promised=()):
+    told = {"#shape": [1] * len(promised), "k": list(promised), "k#until": [None] * len(promised)}
+    return {
+        "A": timed(a),
+        "B": timed(b),
+        "C": pa.table({"k": list(c)}, PLAIN),
+        "A#promises": pa.table(told, PROMISES),
+    }
+
+
+def timed(rows):
+    times = pa.array([time for _, time in rows], pa.int64()).cast(TIMED.field("ts").type)
+    return pa.table({"k": pa.array([key for key, _ in rows], pa.int64()), "ts": times}, TIMED)
+
+
+def rows_of_c(running):
+    return sum(run.rows for run in running.manifest.runs.values() if run.input == "C")
+
+
+def begun(folder, how):
+    running = query(folder, how)
+    running.epoch(epoch(a=[(1, 5)], b=[(1, 0)], c=[1, 2], promised=[1]))
+    return running
+
+
+def test_rows_go_that_wait_for_a_key_which_one_stream_has_promised(tmp_path):
+    running = begun(tmp_path, "inner")
+    running.epoch(epoch(b=[(3, 14)]))
+    running.epoch(epoch())
+    assert rows_of_c(running) == 2  # B may bring a row at 14 that meets A's of 5
+    running.epoch(epoch(b=[(3, 15)]))
+    running.epoch(epoch())
+    running.epoch(epoch())
+    assert rows_of_c(running) == 1
+
+
+def test_a_row_that_waits_for_such_a_key_comes_out_alone(tmp_path):
+    running = begun(tmp_path, "right")
+    running.epoch(epoch(a=[(9, 6)], c=[1], promised=[7]))
+    told = [running.epoch(each) for each in (epoch(c=[7], b=[(3, 30)]), epoch(), epoch())]
+    alone = [row["C"]["k"] for table in told for row in table.to_pylist() if row["A"] is None or row["A"]["k"] is None]
+    assert alone == [7]  # the others have met A and B
+
+
+def test_nothing_is_passed_on_without_the_policy(tmp_path, monkeypatch):
+    monkeypatch.setattr(policy, "newly_passed", lambda _: [])
+    running = begun(tmp_path, "inner")
+    for _ in range(3):
+        running.epoch(epoch(b=[(3, 30)]))
+    assert rows_of_c(running) == 2
+
+
+def test_marks_are_few_and_the_last_one_is_kept(tmp_path):
+    manifest = begun(tmp_path, "inner").manifest
+    for version in range(manifest.version, 1000):
+        manifest = with_marks(structs.replace(manifest, version=version), ["A"])
+    assert len(manifest.marks["A"]) <= MARKS_MOST
+    assert manifest.marks["A"][-1] == (1000, 5)
+
+
+def test_of_what_was_passed_on_little_is_kept(tmp_path):
+    running = begun(tmp_path, "inner")
+    for number in range(5):
+        running.epoch(epoch(a=[(3, 20 * number)], b=[(3, 20 * number)], promised=[number]))
+    assert len(running.manifest.operators[running.plan.root.id].passed["A"]) <= 2
