@@ -13,7 +13,8 @@ from watersmeet.model.ids import OperatorId
 from watersmeet.model.plan import Operator
 from watersmeet.site.counts import added
 from watersmeet.site.effects import Effects
-from watersmeet.state.changes import AddRun, Change, CountOutput, KeepStatistics, SpillGroups
+from watersmeet.state.applying import apply_all
+from watersmeet.state.changes import AddRun, Change, CountOutput, DropRows, KeepStatistics, MergeRuns, SpillGroups
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.sizes import arrived_bytes, live_bytes_by_input
 from watersmeet.state.vectors import Vector
@@ -64,10 +65,20 @@ class Observer:
                 seen[operator.id] = Observation(arrived.sum(axis=0), outputs[0], outputs[1], outputs[2], arrived)
         if self.is_limited:
             self._learn(manifest, seen)
+            told = [change for each in effects for change in each.changes]
+            if any(isinstance(change, MergeRuns) and change.dropped for change in told):
+                self.weigh(apply_all(manifest, told))
         return changes
 
     def settle(self, manifest: Manifest, decided: Iterable[Change]) -> list[Change]:
-        """Begin the statistics of spilled groups anew; now and then, keep them in the version to come."""
+        """Begin the statistics of spilled groups anew; now and then, keep them in the version to come.
+
+        What was dropped is not there to be met any more.
+        """
+        decided = list(decided)
+        drops = [change for change in decided if isinstance(change, DropRows)]
+        if drops:
+            self.weigh(apply_all(manifest, drops))
         spills = [change for change in decided if isinstance(change, SpillGroups)]
         for spill in spills:
             for name, groups in spill.groups.items():

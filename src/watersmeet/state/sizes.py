@@ -3,7 +3,7 @@
 A run's entry in the manifest tells the sizes of its groups, so no file is looked into, whoever asks.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,16 @@ def total_bytes(manifest: Manifest, operator: OperatorId) -> Bytes:
 def live_bytes_by_input(manifest: Manifest, operator: OperatorId, inputs: Sequence[str]) -> Bytes:
     """The bytes of each group's live generation, ``[input, group]``."""
     return bytes_by_generation(manifest, operator, inputs).get(LIVE, np.zeros((len(inputs), manifest.groups)))
+
+
+def live_bytes_of(manifest: Manifest, operator: OperatorId, source: str) -> Iterator[tuple[RunFile, Bytes]]:
+    """The live runs of an input, with the bytes that each has of every group."""
+    for part in manifest.operators[operator].slices:
+        run = manifest.runs[part.run]
+        if part.tier == "memory" and run.input == source:
+            sizes = np.zeros(manifest.groups)
+            sizes[part.groups.mask(manifest.groups)] = _sizes(run, part.groups)
+            yield run, sizes
 
 
 def bytes_by_generation(manifest: Manifest, operator: OperatorId, inputs: Sequence[str]) -> dict[int, Bytes]:

@@ -24,7 +24,8 @@ class Candidate:
     """One operator as a site sees it; ``live_bytes`` is P_size of each group that lives at the site, 0 elsewhere.
 
     ``fed_by`` names for each input the operator below that it comes from, None for a stream, in the order of the
-    statistics' inputs. Where it is not given, the operators below are the last inputs, in the candidates' order.
+    statistics' inputs. Where it is not given, the operators below are the last inputs, in the candidates' order. What
+    it holds ``lasts`` for so many epochs, ``[input, group]``; for ever, if that is not given.
     """
 
     operator: OperatorId
@@ -33,6 +34,7 @@ class Candidate:
     live_bytes: Floats
     statistics: Statistics
     fed_by: tuple[OperatorId | None, ...] = ()
+    lasts: Floats | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ worth, in final results, and in bytes that have to be found downstream.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,19 +64,36 @@ class Facts:
 
 @dataclass(frozen=True)
 class Live:
-    """What one operator holds by input and group; ``good`` is as much of rows like those the rates were made from."""
+    """What one operator holds by input and group; ``good`` is as much of rows like those the rates were made from.
+
+    It ``lasts`` for so many epochs on average (`watersmeet.adapt.spilling.lasting`).
+    """
 
     size: Floats
     good: Floats
     kept: Floats
+    lasts: Floats
 
     def plus(self, arrived: "Live") -> "Live":
-        """An epoch later, with what arrived."""
-        return Live(self.size + arrived.size, self.good + arrived.good, 1 - KEPT_AGEING * (1 - self.kept))
+        """An epoch later, with what arrived, and without what has ended."""
+        left = np.maximum(1 - 0.5 / self.lasts, 0.0)
+        kept = 1 - KEPT_AGEING * (1 - self.kept)
+        return Live(self.size * left + arrived.size, self.good * left + arrived.good, kept, self.lasts)
 
     def without(self, gone: NDArray[np.bool_]) -> "Live":
         """With some groups spilled."""
-        return Live(*(np.where(gone, 0.0, values) for values in (self.size, self.good, self.kept)))
+        size, good, kept = (np.where(gone, 0.0, values) for values in (self.size, self.good, self.kept))
+        return Live(size, good, kept, self.lasts)
+
+    def within(self, epochs: float) -> "Live":
+        """As much as there is of it on average within some epochs; it takes the bytes it takes now.
+
+        >>> held = Live(*np.array([[8.0], [8.0], [1.0], [2.0]]))
+        >>> [held.within(epochs).good.tolist() for epochs in (0.0, 4.0, 8.0)]
+        [[8.0], [4.0], [2.0]]
+        """
+        part = np.where(epochs <= 2 * self.lasts, 1 - epochs / (4 * self.lasts), self.lasts / max(epochs, 1e-9))
+        return replace(self, good=self.good * np.where(np.isinf(self.lasts), 1.0, part))
 
 
 def facts_of(candidates: Sequence[Candidate]) -> list[Facts]:
@@ -87,7 +104,8 @@ def facts_of(candidates: Sequence[Candidate]) -> list[Facts]:
 def live_of(candidate: Candidate) -> Live:
     """The state as it is, of all sites."""
     known = candidate.statistics
-    return Live(known.live_by_input, known.live_by_input, 1 - KEPT_AGEING**known.since_spill)
+    lasts = np.full_like(known.live_by_input, np.inf) if candidate.lasts is None else candidate.lasts
+    return Live(known.live_by_input, known.live_by_input, 1 - KEPT_AGEING**known.since_spill, lasts)
 
 
 def forecast(facts: Sequence[Facts], live: Sequence[Live], epochs: float) -> tuple[list[Live], list[Floats]]:
@@ -127,7 +145,7 @@ def _arriving(mine: Facts, state: Live, epochs: float, facts: Sequence[Facts], r
         size[place] = mine.shares[place] * rows * mine.row_bytes[place]
         merit = float((results[below] * feeder.merit).sum()) / rows if rows > 0 else feeder.mean_merit
         good[place] = size[place] * (merit / feeder.mean_merit)
-    return Live(size, good, state.kept)
+    return Live(size, good, state.kept, state.lasts)
 
 
 def _facts(candidate: Candidate, candidates: Sequence[Candidate]) -> Facts:

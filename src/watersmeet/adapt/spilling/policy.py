@@ -10,13 +10,14 @@ comes out the same if it has to be repeated, even under other options.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 
 from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
 from watersmeet.adapt.spilling.candidates import Candidate, Pressure
+from watersmeet.adapt.spilling.lasting import Lasting
 from watersmeet.adapt.spilling.strategies import choose
 from watersmeet.adapt.statistics import Floats, Statistics
 from watersmeet.model.ids import OperatorId, SiteId
@@ -36,6 +37,7 @@ class SpillPolicy:
 
     options: MemoryOptions
     choose: Choose | None = None
+    lasting: Lasting = field(default_factory=Lasting)
     moments: frozenset[Moment] = frozenset({"step"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
@@ -43,13 +45,14 @@ class SpillPolicy:
         budget, manifest = self.options.limit_bytes, view.manifest
         if budget is None or (manifest.cleaning is not None and manifest.cleaning.at_end):
             return  # at the end nothing becomes live, and what is stored is a generation of this very version
+        self.lasting.see(manifest)
         live = {name: _disposable(manifest, name) for name in manifest.operators}
         known = dict(view.statistics)
         for site in range(manifest.sites):
             here = {n: np.where(np.array(s.routing) == site, live[n], 0.0) for n, s in manifest.operators.items()}
             total = int(sum(sizes.sum() for sizes in here.values()))
             if total > budget:
-                candidates = candidates_of(manifest.plan, here, known)
+                candidates = candidates_of(manifest.plan, here, known, self.lasting.epochs(manifest))
                 spill = self._spill(SiteId(site), candidates, total, manifest.batch + 1)
                 yield Suggestion(spill, spill.groups)
                 for name, groups in spill.groups.items():
@@ -77,13 +80,24 @@ def _disposable(manifest: Manifest, operator: OperatorId) -> Floats:
 
 
 def candidates_of(
-    plan: Plan, here: Mapping[OperatorId, Floats], known: Mapping[OperatorId, Statistics]
+    plan: Plan,
+    here: Mapping[OperatorId, Floats],
+    known: Mapping[OperatorId, Statistics],
+    lasts: Mapping[OperatorId, Floats] | None = None,
 ) -> list[Candidate]:
     """The operators of a plan as a site sees them, given the live bytes it has of each group."""
     parents = {source.operator: operator.id for operator in plan.operators for source in operator.inputs}
     return [
-        Candidate(o.id, o.level, parents.get(o.id), here[o.id], known[o.id], tuple(i.operator for i in o.inputs))
-        for o in plan.operators
+        Candidate(
+            operator.id,
+            operator.level,
+            parents.get(operator.id),
+            here[operator.id],
+            known[operator.id],
+            tuple(source.operator for source in operator.inputs),
+            (lasts or {}).get(operator.id),
+        )
+        for operator in plan.operators
     ]
 
 

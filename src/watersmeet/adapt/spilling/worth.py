@@ -10,6 +10,7 @@ from watersmeet.adapt.statistics import Floats, exposure
 
 def worths(facts: Sequence[Facts], live: Sequence[Live], horizon: float) -> list[Floats]:
     """For every operator and group, results lost within the horizon for a byte freed; endless where it holds none."""
+    live = [state.within(horizon) for state in live]
     arrived, _ = forecast(facts, live, horizon)
     value, cost = prices(facts, live, arrived)
     return [_worth(*each) for each in zip(facts, live, arrived, value, cost, strict=True)]
