@@ -86,7 +86,7 @@ class Ranges:
         for version, first, last in self._layers:
             place = np.searchsorted(first, values, side="right") - 1
             is_in = (place >= 0) & (values <= last[place])
-            found[is_in] = np.minimum(found[is_in], version)
+            np.minimum(found, np.where(is_in, version, NEVER), out=found)
         return found
 
     def numbers_since(self, version: int, limit: int) -> Numbers | None:

@@ -32,8 +32,10 @@ class RangesOfColumn:
 
     def since(self, values: pa.Array) -> Numbers:
         """Since when each value is promised; a null never is."""
-        numbers = numbers_of(values)
-        found = reduce(np.minimum, (each.since(numbers) for each in self.sets), np.full(len(values), NEVER))
+        if not self.sets:
+            return np.full(len(values), NEVER)
+        numbers, places = np.unique(numbers_of(values), return_inverse=True)  # in order, they are found much faster
+        found = reduce(np.minimum, (each.since(numbers) for each in self.sets))[places]
         return np.where(values.is_valid().to_numpy(zero_copy_only=False), found, NEVER) if values.null_count else found
 
 
