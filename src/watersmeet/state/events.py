@@ -24,6 +24,7 @@ from watersmeet.state.changes import (
     ReplacePlan,
     Reroute,
     SpillGroups,
+    SplitGroup,
 )
 from watersmeet.state.manifest import Cleaning
 from watersmeet.state.stored import from_json, to_json
@@ -142,6 +143,30 @@ class MoveEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="move"):
     policy: str
 
 
+class SharedBy(msgspec.Struct, frozen=True):
+    """Which sites share a group."""
+
+    sites: tuple[SiteId, ...]
+
+
+class SplitEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="split"):
+    """A group of an operator, too hot for one site, was split over several, or is whole again.
+
+    The rows of ``input`` are dealt out to them, those of all others are read by each.
+    """
+
+    epoch: int
+    reason: str
+    before: SharedBy
+    after: SharedBy
+    operator: OperatorId
+    group: int
+    input: InputName
+    bytes: int
+    tuples: int
+    policy: str
+
+
 class ReplanEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="replan"):
     """The query goes on with another plan."""
 
@@ -166,7 +191,17 @@ class RegistryEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="registry
     after: Entries
 
 
-Event = SpillEvent | CleanupEvent | ExpireEvent | PurgeEvent | RerouteEvent | MoveEvent | ReplanEvent | RegistryEvent
+Event = (
+    SpillEvent
+    | CleanupEvent
+    | ExpireEvent
+    | PurgeEvent
+    | RerouteEvent
+    | MoveEvent
+    | SplitEvent
+    | ReplanEvent
+    | RegistryEvent
+)
 
 
 def events_of(epoch: int, changes: Iterable[Change], cleaning: Cleaning | None) -> list[Event]:
@@ -192,7 +227,7 @@ def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | Non
     if isinstance(change, MergeRuns) and change.is_purge:
         left, run = Rows(change.run.rows), change.run
         return PurgeEvent(epoch, change.reason, Rows(run.rows + change.dropped), left, run.operator, run.input)
-    if isinstance(change, Reroute | MoveGroups):
+    if isinstance(change, Reroute | MoveGroups | SplitGroup):
         return _routed(epoch, change)
     if isinstance(change, ReplacePlan | ChangeRegistry):
         return _asked_for(epoch, change)
@@ -206,9 +241,15 @@ def _asked_for(epoch: int, change: ReplacePlan | ChangeRegistry) -> Event:
     return ReplanEvent(epoch, change.reason, Operators(change.operators_before), now)
 
 
-def _routed(epoch: int, change: Reroute | MoveGroups) -> Event:
+def _routed(epoch: int, change: Reroute | MoveGroups | SplitGroup) -> Event:
     if isinstance(change, Reroute):
         return RerouteEvent(epoch, change.reason, Sites(change.sites_before), Sites(change.sites))
+    if isinstance(change, SplitGroup):
+        shared = SharedBy(change.before), SharedBy(change.after)
+        size, tuples = change.bytes, change.tuples
+        return SplitEvent(
+            epoch, change.reason, *shared, change.operator, change.group, change.input, size, tuples, change.policy
+        )
     before, after, groups = Site(change.before), Site(change.after), list(change.groups)
     return MoveEvent(epoch, change.reason, before, after, change.operator, groups, change.bytes, change.policy)
 
