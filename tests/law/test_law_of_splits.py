@@ -19,6 +19,7 @@ from tests.support.in_process import InProcess
 from tests.support.law_runs import LAW
 from tests.support.states import JOIN, two_way_plan
 
+from watersmeet.adapt.moving.describe import placement
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.site.spec import LevelSpec
 from watersmeet.state.events import SplitEvent
@@ -153,6 +154,18 @@ def test_a_hot_key_is_joined_at_several_sites_and_the_results_stay(budget) -> No
 def test_the_law_would_notice_rows_that_count_twice(name, wrong, monkeypatch) -> None:
     monkeypatch.setattr(LevelSpec, name, wrong)
     assert split_run()[0] != expected()
+
+
+def test_a_hot_key_is_found_and_split_by_auto_and_the_results_stay() -> None:
+    with moved_by("auto"), tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        query = InProcess(two_way_plan(), folder, groups=4, sites=3)
+        got = run(query, splits=False)
+        events = [each for each in query.loop.stepper.checkpoint.events() if isinstance(each, SplitEvent)]
+        told = list(placement(query.manifest, "auto"))
+    assert got == expected()
+    assert events
+    assert all(event.policy == "auto" and "levelled sites" in event.reason for event in events)
+    assert any("is split over sites" in line for line in told), told
 
 
 def test_a_split_that_was_committed_outlives_a_crash_and_a_restart() -> None:
