@@ -23,7 +23,7 @@ from tests.support.law_runs import LAW, merged_early
 from tests.support.oracle import difference, joined
 from tests.support.states import two_way_plan
 
-from watersmeet.adapt.moving import auto
+from watersmeet.adapt.moving import auto, hot
 from watersmeet.adapt.moving.policies import ADAPTATIONS
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.state.events import MoveEvent, SpillEvent
@@ -41,6 +41,8 @@ def moved_by(adaptation: str) -> Iterator[None]:
         patch.setattr(in_process, "moving", Moving(adaptation, apart=True, hasty=True, times=times))
         for name in ("WATCHED_LEAST", "NOTICEABLE", "SURE", "FIRST_COST_MS"):
             patch.setattr(auto, name, 0)
+        for name, value in {"NOTICEABLE": 0, "COST_MS": 0, "HOT": 0.3, "COOL": 0.2, "WORTH_A_SITE": 1.0}.items():
+            patch.setattr(hot, name, value)
         yield
 
 

@@ -1,9 +1,9 @@
 """A change makes one manifest of another, and nothing else does."""
 
 import pytest
-from tests.support.states import JOIN, PLAN, empty_manifest, holding, part, run_file, two_way_plan
+from tests.support.states import JOIN, PLAN, A, empty_manifest, holding, part, run_file, two_way_plan
 
-from watersmeet.model.ids import BatchId, OperatorId, RunId, SiteId
+from watersmeet.model.ids import BatchId, InputName, OperatorId, RunId, SiteId
 from watersmeet.state.applying import apply, apply_all
 from watersmeet.state.changes import (
     AddRun,
@@ -19,11 +19,12 @@ from watersmeet.state.changes import (
     Reroute,
     ReviveGroups,
     SpillGroups,
+    SplitGroup,
     UniteGenerations,
     WriteResults,
 )
 from watersmeet.state.groups import GroupSet
-from watersmeet.state.manifest import Cleaning, ResultFiles
+from watersmeet.state.manifest import Cleaning, ResultFiles, Split
 from watersmeet.state.vectors import Vector
 
 EMPTY = empty_manifest()
@@ -184,3 +185,48 @@ def test_finishing_a_batch_is_the_next_version():
     after = apply(EMPTY, FinishBatch(BatchId(7)))
     assert (after.version, after.batch) == (1, 7)
     assert (apply(after, FinishAdaptation()).version, after.batch) == (2, 7)
+
+
+def split(manifest):
+    return manifest.operators[JOIN].splits
+
+
+def sites(*numbers):
+    return tuple(map(SiteId, numbers))
+
+
+TWO = SplitGroup(JOIN, 1, A, sites(0), sites(0, 1), reason="hot")
+
+
+def test_a_split_group_is_probed_by_all_its_sites_and_stays_at_its_own():
+    manifest = apply_all(EMPTY, [AddRun(run_file("x", 1)), TWO])
+    assert split(manifest) == (Split(1, A, sites(0, 1)),)
+    assert live(manifest, 1) == []
+    assert [[run.id for run, _ in manifest.probed(JOIN, SiteId(site))] for site in (0, 1)] == [["x"], ["x"]]
+    assert manifest.operators[JOIN].routing == EMPTY.operators[JOIN].routing
+
+
+def test_a_group_that_is_split_again_has_the_last_sites_and_is_whole_with_one():
+    other = SplitGroup(JOIN, 1, InputName("B"), sites(0, 1), sites(0, 1))
+    assert split(apply_all(EMPTY, [TWO, other])) == (Split(1, InputName("B"), sites(0, 1)),)
+    assert split(apply_all(EMPTY, [TWO, SplitGroup(JOIN, 1, A, sites(0, 1), sites(0))])) == ()
+
+
+def test_a_split_of_a_group_that_is_elsewhere_changes_nothing():
+    assert apply(EMPTY, SplitGroup(JOIN, 3, A, sites(0), sites(0, 1))) == EMPTY
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        MoveGroups(JOIN, GroupSet.of([1]), SiteId(0), SiteId(1)),
+        Reroute({JOIN: sites(0, 0, 1, 1)}, 2),
+        ReplacePlan(PLAN, {}),
+    ],
+)
+def test_groups_that_move_or_have_another_plan_are_whole(change):
+    assert split(apply_all(EMPTY, [TWO, change])) == ()
+
+
+def test_groups_that_move_leave_the_splits_of_others():
+    assert split(apply_all(EMPTY, [TWO, MoveGroups(JOIN, GroupSet.of([0, 2]), SiteId(0), SiteId(1))]))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.examples import examples
 from tests.support.histories import History
-from tests.support.states import JOIN, PLAN, batch, empty_manifest, holding, part, run_file
+from tests.support.states import JOIN, PLAN, A, batch, empty_manifest, holding, part, run_file
 
 from watersmeet.model.ids import SiteId, Version
 from watersmeet.state import events, versions
@@ -24,6 +24,7 @@ from watersmeet.state.changes import (
     ReplacePlan,
     Reroute,
     SpillGroups,
+    SplitGroup,
 )
 from watersmeet.state.events import (
     CleanupEvent,
@@ -36,9 +37,11 @@ from watersmeet.state.events import (
     RegistryEvent,
     ReplanEvent,
     RerouteEvent,
+    SharedBy,
     Site,
     Sites,
     SpillEvent,
+    SplitEvent,
     events_of,
 )
 from watersmeet.state.garbage import Collector
@@ -94,12 +97,16 @@ def test_a_spill_a_move_and_another_plan_are_told_with_their_reasons_and_numbers
     query.commit([Reroute({JOIN: (0, 1, 2, 0)}, 3, "one came", 2), ReplacePlan(PLAN, {}, "better"), FinishAdaptation()])
     query.commit(batch(1, ChangeRegistry((("a", "b", "c"),), (), "all was removed")))
     query.commit([MoveGroups(JOIN, GroupSet.of([1]), SiteId(1), SiteId(0), "memory", 70, "uneven"), FinishAdaptation()])
+    split = SplitGroup(JOIN, 1, A, (SiteId(0),), (SiteId(0), SiteId(2)), "auto", 70, 9, "hot")
+    query.commit([split, FinishAdaptation()])
+    assert query.manifest.operators[JOIN].splits
     assert query.events == [
         SpillEvent(0, "too much", LiveBytes(900), LiveBytes(500), SiteId(1), "lru", 400, {JOIN: [2, 3]}),
         RerouteEvent(1, "one came", Sites(2), Sites(3)),
         ReplanEvent(1, "better", Operators(), Operators((JOIN,))),
         RegistryEvent(2, "all was removed", Entries((("a", "b", "c"),)), Entries()),
         MoveEvent(3, "uneven", Site(SiteId(1)), Site(SiteId(0)), JOIN, [1], 70, "memory"),
+        SplitEvent(4, "hot", SharedBy(split.before), SharedBy(split.after), JOIN, 1, A, 70, 9, "auto"),
     ]
 
 

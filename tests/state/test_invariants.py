@@ -2,15 +2,15 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.support.states import JOIN, batch, empty_manifest, holding, part, run_file
+from tests.support.states import JOIN, A, batch, empty_manifest, holding, part, run_file
 
 from watersmeet.model.errors import CheckpointCorruptError
-from watersmeet.model.ids import OperatorId, RunId, Version
+from watersmeet.model.ids import InputName, OperatorId, RunId, Version
 from watersmeet.state.applying import apply_all
 from watersmeet.state.changes import AddRun, KeepStatistics, Reroute, SpillGroups
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.invariants import check
-from watersmeet.state.manifest import RowSet, Slice
+from watersmeet.state.manifest import RowSet, Slice, Split
 from watersmeet.state.stored import seal
 from watersmeet.state.versions import VersionFile, VersionStore, path_of
 from watersmeet.storage.local import LocalStorage
@@ -29,6 +29,10 @@ def tiered(run, tier, generation):
     return Slice(RunId(run), RowSet(GroupSet.of([0])), generation, tier)
 
 
+def splitting(*splits):
+    return replace(SOUND, operators={JOIN: replace(STATE, splits=splits)})
+
+
 BROKEN = {
     "an operator without state": replace(SOUND, operators={}, runs={}),
     "a state without operator": replace(SOUND, operators={**SOUND.operators, OTHER: replace(STATE, slices=())}),
@@ -36,6 +40,13 @@ BROKEN = {
     "too long a routing table": replace(SOUND, operators={JOIN: replace(STATE, routing=(0, 0, 1, 1, 1))}),
     "a site that is not there": replace(SOUND, sites=1),
     "a site below nought": replace(SOUND, operators={JOIN: replace(STATE, routing=(0, 0, -1, 1))}),
+    "a split of a group that is elsewhere": splitting(Split(2, A, (0, 1))),
+    "a split of a group that is not there": splitting(Split(4, A, (0, 1))),
+    "a split over one site": splitting(Split(0, A, (0,))),
+    "a split over a site twice": splitting(Split(0, A, (0, 1, 1))),
+    "a split over a site that is not there": splitting(Split(0, A, (0, 2))),
+    "a group that is split twice": splitting(Split(0, A, (0, 1)), Split(0, A, (0, 1))),
+    "a split by no input": splitting(Split(0, InputName("C"), (0, 1))),
     "a slice of no run": having(part("x", 0), part("y", 1)),
     "a slice of another's run": having(part("x", 0), part("y", 1), runs=(X, replace(run_file("y", 1), operator=OTHER))),
     "a run without slice": having(part("x", 0), runs=(X, run_file("y", 1))),
@@ -51,6 +62,7 @@ BROKEN = {
 
 def test_a_sound_manifest_is_accepted():
     check(SOUND)
+    check(splitting(Split(0, A, (0, 1)), Split(2, A, (1, 0))))
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)

@@ -3,7 +3,7 @@
 import random
 from itertools import count
 
-from tests.support.states import JOIN, run_file
+from tests.support.states import JOIN, A, run_file
 from watersmeet.model.ids import BatchId, RunId, SiteId
 from watersmeet.state.applying import apply_all
 from watersmeet.state.changes import (
@@ -20,6 +20,7 @@ from watersmeet.state.changes import (
     Reroute,
     ReviveGroups,
     SpillGroups,
+    SplitGroup,
     UniteGenerations,
 )
 from watersmeet.state.groups import GroupSet
@@ -77,6 +78,11 @@ class History:
     def _move(self, manifest: Manifest) -> list[Change]:
         if self._chance.random() > 0.1:
             return []
+        if self._chance.random() < 0.3 and manifest.sites > 1:
+            group, state = self._chance.randrange(manifest.groups), manifest.operators[JOIN]
+            own, sites = state.routing[group], self._chance.sample(range(manifest.sites), manifest.sites)
+            shared = (own, *(SiteId(site) for site in sites if site != own))[: self._chance.randint(1, 3)]
+            return [SplitGroup(JOIN, group, A, (own,), shared, "auto", 70, 7, "hot")]
         if self._chance.random() < 0.5:
             before, after = (SiteId(self._chance.randrange(manifest.sites)) for _ in range(2))
             groups = GroupSet.of(group for group in range(manifest.groups) if self._chance.random() < 0.5)

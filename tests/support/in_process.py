@@ -29,9 +29,10 @@ from watersmeet.runners.local import LocalOffsets, LocalRunner, Tables, hash_who
 from watersmeet.site.effects import Effects
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import Function
-from watersmeet.state.changes import MoveGroups, Reroute
+from watersmeet.state.changes import MoveGroups, Reroute, SplitGroup
 from watersmeet.state.groups import GroupSet, Hashes
 from watersmeet.state.manifest import Manifest
+from watersmeet.state.splits import dealable
 from watersmeet.storage.local import LocalStorage
 
 FULL_HASH_BITS = 64
@@ -156,6 +157,20 @@ class InProcess:
         sites, chosen = (SiteId(before), SiteId(after)), GroupSet.of(groups)
         changes = [MoveGroups(o.id, chosen, *sites, reason="a test moves groups") for o in self.plan.operators]
         self.loop.stepper.adapt(changes)
+
+    def split(self, chance: random.Random) -> None:
+        """Split some groups of all operators over some of their sites, or make them whole, with the next version."""
+        manifest = self.loop.stepper.view("step").manifest
+        for operator in self.plan.operators:
+            state, inputs = manifest.operators[operator.id], dealable(operator)
+            for group in range(manifest.groups) if inputs and manifest.sites > 1 else ():
+                if chance.random() < 0.6:
+                    own = state.routing[group]
+                    others = [SiteId(site) for site in range(manifest.sites) if site != own]
+                    sites = (own, *chance.sample(others, chance.randint(0, len(others))))
+                    before = next((each.sites for each in state.splits if each.group == group), (own,))
+                    change = SplitGroup(operator.id, group, chance.choice(inputs), before, sites, reason="a test does")
+                    self.loop.stepper.adapt([change])
 
     def _next_batch(self) -> int:
         self.offsets.last = max(self.offsets.last, self.manifest.batch + 1)

@@ -75,7 +75,7 @@ def merged_early() -> Iterator[pytest.MonkeyPatch]:
 
 
 def disturbance(query: InProcess, tables: dict[str, pa.Table], chance: random.Random) -> None:
-    """Before an epoch: perhaps a crash before its commit, perhaps another registry, perhaps groups that move."""
+    """Before an epoch: perhaps a crash before its commit, perhaps another registry, groups that move or are split."""
     if chance.random() < 0.3:
         query.attempt(tables, chance)
     if chance.random() < 0.4:
@@ -85,6 +85,8 @@ def disturbance(query: InProcess, tables: dict[str, pa.Table], chance: random.Ra
     if chance.random() < 0.3:
         before, after = (chance.randrange(query.sites) for _ in range(2))
         query.move([group for group in range(query.groups) if chance.random() < 0.5], before, after)
+    if chance.random() < 0.4:
+        query.split(chance)
 
 
 def change_registry(query: InProcess, chance: random.Random) -> None:

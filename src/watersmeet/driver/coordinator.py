@@ -28,7 +28,7 @@ from watersmeet.adapt.registry import Registry, events_of, listens_at
 from watersmeet.adapt.spilling.policy import Choose, SpillPolicy
 from watersmeet.model.ids import OperatorId
 from watersmeet.state.applying import apply_all
-from watersmeet.state.changes import Change, ChangeRegistry, DropRows, FinishCleaning, MoveGroups
+from watersmeet.state.changes import Change, ChangeRegistry, DropRows, FinishCleaning, MoveGroups, SplitGroup
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest
 
@@ -109,7 +109,9 @@ class Coordinator:
                 for suggestion in policy.suggest(view):
                     if _is_free(suggestion, busy):
                         _occupy(suggestion, busy)
-                        seen += [suggestion.what] if isinstance(suggestion.what, DropRows | MoveGroups) else []
+                        seen += (
+                            [suggestion.what] if isinstance(suggestion.what, DropRows | MoveGroups | SplitGroup) else []
+                        )
                         yield suggestion.what
                 view = replace(view, manifest=apply_all(view.manifest, seen))
 

@@ -23,17 +23,20 @@ def load_of(manifest: Manifest, effects: Sequence[Effects], duration_ms: float) 
         executors[each.site] = place
         workers.setdefault(place, set()).add(each.worker)
     names, groups = [operator.id for operator in manifest.plan.operators], manifest.groups
-    tuples = _rows_that_came(names, effects, groups)
-    for name in names:
-        tuples[name] += added([each.local for each in effects], groups, name)
+    rows = _rows_that_came(manifest, effects)
+    tuples = {name: rows[name].sum(axis=0) + added([each.local for each in effects], groups, name) for name in names}
     results = {name: added([each.traced for each in effects], groups, name).astype(np.float64) for name in names}
     processes: Mapping[str, int] = {place: len(found) for place, found in workers.items()}
-    return EpochLoad(duration_ms, busy, tuples, executors, processes, results)
+    return EpochLoad(duration_ms, busy, tuples, executors, processes, results, rows)
 
 
-def _rows_that_came(names: Sequence[OperatorId], effects: Sequence[Effects], groups: int) -> dict[OperatorId, Floats]:
-    came = {name: np.zeros(groups) for name in names}
+def _rows_that_came(manifest: Manifest, effects: Sequence[Effects]) -> dict[OperatorId, Floats]:
+    """By input and group."""
+    groups, operators = manifest.groups, manifest.plan.operators
+    inputs = {each.id: [source.name for source in each.inputs] for each in operators}
+    came = {name: np.zeros((len(some), groups)) for name, some in inputs.items()}
     for change in (change for each in effects for change in each.changes):
         if isinstance(change, AddRun) and change.run.rows:
-            came[change.run.operator][change.run.groups.mask(groups)] += change.run.group_rows.array
+            run = change.run
+            came[run.operator][inputs[run.operator].index(run.input), run.groups.mask(groups)] += run.group_rows.array
     return came

@@ -102,6 +102,7 @@ class TaskSpecs:
             promise_merges=expiry.keys.merges() if level == 0 else {},
             owners=_owners(manifest),
             functions=self.functions,
+            splits={name: state.splits for name, state in manifest.operators.items() if state.splits},
         )
 
 
@@ -167,7 +168,7 @@ def _site_slice(
     manifest: Manifest, operators: Sequence[OperatorSpec], site: SiteId, merges: Sequence[Merge], expiry: Expiry
 ) -> SiteSlice:
     """What one site needs to know of the manifest for some operators."""
-    live = {operator.id: tuple(manifest.live(operator.id, site)) for operator in operators}
+    live = {operator.id: tuple(manifest.probed(operator.id, site)) for operator in operators}
     inputs = {(source.operator, source.name): source for operator in operators for source in operator.inputs}
     orders = [
         MergeOrder(

@@ -110,12 +110,13 @@ class Topology:
             return Rows(self.flat_schema())
         if not self.packs(level + 1):
             return Slots(self.outgoing(level))
-        tables = {tag: manifest.operators[self.inputs[tag][0].id].routing for tag in self.fed_by_level(level)}
-        routes = {
-            tag: Route(self.specs[tag], self.plain_keys(tag), np.asarray(table, dtype=SITE_NUMBER).tobytes())
-            for tag, table in tables.items()
-        }
+        routes = {tag: self._route(tag, manifest) for tag in self.fed_by_level(level)}
         return Parcels(routes, manifest.groups)
+
+    def _route(self, tag: int, manifest: Manifest) -> Route:
+        state = manifest.operators[self.inputs[tag][0].id]
+        sites = np.asarray(state.routing, dtype=SITE_NUMBER).tobytes()
+        return Route(self.specs[tag], self.plain_keys(tag), sites, state.splits)
 
     def packs(self, level: int) -> bool:
         """Whether rows travel to a level in parcels: no filter is in between, and their next keys are hashed here.

@@ -44,7 +44,8 @@ class Messages:
             stream = step.manifest.plan.stream(source.name)
             rows = as_structs({source.name: (step.batch or {})[source.name]})
             passes = self.passes(rows, stream.filters)
-            parts.append(self._messages(step, rows, tag, source, layout, passes, keeps_all=stream.is_checked))
+            messages = self._messages(step, rows, tag, source, layout, passes, keeps_all=stream.is_checked)
+            parts.append(_shared(step, tag, messages))
         parts += [self._promises(step, tag, layout) for tag in step.topology.promise_tags()]
         return pa.concat_tables(parts).drop([BODY])
 
@@ -90,7 +91,7 @@ class Messages:
             mine = produced.filter(pa.array(tags == tag))
             rows = named_rows(mine, below, tag, operator)
             messages = self._messages(step, rows, tag, source, above, self.passes(rows, operator.filters))
-            parts += _to_all_sites(step, tag, messages)
+            parts += _to_all_sites(step, tag, _shared(step, tag, messages))
         return pa.concat_tables(parts)
 
     def _messages(
@@ -143,6 +144,24 @@ class Messages:
         """Which rows filters let pass."""
         passed = (self.evaluate(rows, condition).fill_null(fill_value=False) for condition in filters)
         return reduce(pc.and_, passed, pa.array(np.ones(len(rows), dtype=np.bool_)))
+
+
+def _shared(step: Step[Tables], tag: int, messages: pa.Table) -> pa.Table:
+    """The messages, with those of split groups dealt out, or with copies of them if they are joined at this level."""
+    operator, source = step.topology.inputs[tag]
+    is_copied = source.operator is not None or operator.level == 0
+    sites, index = messages.column(SITE).to_numpy().copy(), np.arange(len(messages))
+    own = group_of(messages.column(HASH).to_numpy().view(np.uint64), step.manifest.groups)
+    more = [index]
+    for split in step.manifest.operators[operator.id].splits:
+        mine = np.flatnonzero(own == split.group)
+        if split.input == source.name:
+            sites[mine] = np.array(split.sites)[mine % len(split.sites)]
+        elif is_copied:
+            more += [mine] * (len(split.sites) - 1)
+            sites = np.concatenate([sites, *(np.full(len(mine), site, np.int32) for site in split.sites[1:])])
+    shared = messages.take(pa.array(np.concatenate(more)))
+    return shared.set_column(shared.column_names.index(SITE), SITE, pa.array(sites.astype(np.int32)))
 
 
 def _to_all_sites(step: Step[Tables], tag: int, messages: pa.Table) -> list[pa.Table]:

@@ -6,7 +6,7 @@ whichever comes first.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -123,6 +123,12 @@ class Admission:
             is_joined = pa.array(kinds_of(messages.column(TAG).to_numpy()[accepted]) == Kind.ROW)
             keys = pc.if_else(is_joined, messages.column(HASH).take(index), pa.scalar(None, pa.int64()))
             self.writer.take_unique(rule.unique, columns, words, keys)
+
+    @property
+    def untold(self) -> "Admission":
+        """The same for rows of which another site tells: nothing is noted."""
+        rules = {tag: replace(rule, unique=None) for tag, rule in self.rules.items()}
+        return Admission(rules, self.incoming, self.reader, self.writer)
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:

@@ -123,19 +123,33 @@ class Receiver:
         """The rows that are stored here, and those of other sites that came to all of them."""
         stored, probes = dict(rows), {}
         for tag, some in rows.items():
-            source = self.spec.inputs[tag]
-            if source.go_everywhere and source.level == self.spec.level:
-                own = self.spec.owners[source.operator].get(self.site, GroupSet()).mask(self.spec.groups)
-                is_own = own[group_of(some.hashes, self.spec.groups)]
-                stored[tag], probes[tag] = (_some(some, np.flatnonzero(mask)) for mask in (is_own, ~is_own))
+            elsewhere = self._elsewhere(tag)
+            if elsewhere:
+                is_others = elsewhere.mask(self.spec.groups)[group_of(some.hashes, self.spec.groups)]
+                stored[tag], probes[tag] = (_some(some, np.flatnonzero(mask)) for mask in (~is_others, is_others))
         return {tag: some for tag, some in stored.items() if len(some)}, probes
+
+    def _elsewhere(self, tag: int) -> GroupSet:
+        """The groups whose rows are only joined here; what goes on to a higher level came to where it is stored."""
+        source = self.spec.inputs[tag]
+        return self.spec.stored_elsewhere(source, self.site) if source.level == self.spec.level else GroupSet()
+
+    def _accepted(self, tag: int, rows: pa.RecordBatch, mine: Index) -> Index:
+        """The rows of an input that are accepted; of those stored elsewhere, that site tells."""
+        elsewhere = self._elsewhere(tag)
+        if not elsewhere:
+            return self.admission.accepted(tag, rows, mine)
+        groups = group_of(rows.column(HASH).to_numpy().view(np.uint64)[mine], self.spec.groups)
+        is_others = elsewhere.mask(self.spec.groups)[groups]
+        own = self.admission.accepted(tag, rows, mine[~is_others])
+        return np.concatenate([own, self.admission.untold.accepted(tag, rows, mine[is_others])])
 
     def _sorted(self) -> dict[Kind, dict[int, SortedRows]]:
         rows = one_batch(pa.Table.from_batches(self._rows))
         tags = rows.column(TAG).to_numpy()
         inputs = tags & (INPUTS_MAX - 1)
         found = {tag: np.flatnonzero(inputs == tag) for tag in np.unique(inputs).tolist()}
-        accepted = {tag: self.admission.accepted(tag, rows, mine) for tag, mine in found.items()}
+        accepted = {tag: self._accepted(tag, rows, mine) for tag, mine in found.items()}
         sorted_: dict[Kind, dict[int, SortedRows]] = {Kind.ROW: {}, Kind.UNMATCHED: {}}
         for kind, found_rows in sorted_.items():
             chosen = {tag: mine[kinds_of(tags[mine]) == kind] for tag, mine in accepted.items()}

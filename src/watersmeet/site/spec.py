@@ -15,7 +15,7 @@ from watersmeet.site.promise_spec import PromiseMerge, PunctuatedStream, PurgeRu
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.travel import Rows, Travel
 from watersmeet.state.groups import GroupSet
-from watersmeet.state.manifest import LIVE, RunFile, Slice
+from watersmeet.state.manifest import LIVE, RunFile, Slice, Split
 from watersmeet.storage.base import Storage
 
 ROUND_LIMIT_BYTES = 256 << 20
@@ -89,7 +89,8 @@ class LevelSpec:
     streams' rows. Rows of an input that have come to their end (`watersmeet.state.promises`) by its ``limits``, or
     by the keys that others promised (``purges``), are joined and not kept. ``stores`` are the promises there are,
     ``punctuated`` the streams that bring more, by the tag of their messages. ``owners`` tell, of
-    operators whose rows go everywhere, which groups each site stores. ``functions`` are the user's, by name.
+    operators whose rows go everywhere, which groups each site stores; ``splits``, which groups several sites share.
+    ``functions`` are the user's, by name.
     """
 
     driver: str
@@ -121,6 +122,26 @@ class LevelSpec:
     promise_merges: Mapping[SiteId, tuple[PromiseMerge, ...]] = field(default_factory=dict)
     owners: Mapping[OperatorId, Mapping[SiteId, GroupSet]] = field(default_factory=dict)
     functions: Mapping[str, Function] = field(default_factory=dict)
+    splits: Mapping[OperatorId, tuple[Split, ...]] = field(default_factory=dict)
+
+    def stored_elsewhere(self, source: InputSpec, site: SiteId) -> GroupSet:
+        """The groups of which rows of an input come to a site to be joined, and are stored at another."""
+        if source.go_everywhere:
+            return GroupSet.all(self.groups) - self.owners[source.operator].get(site, NO_GROUPS)
+        splits = self.splits.get(source.operator, ())
+        return GroupSet.of(each.group for each in splits if each.input != source.name and site in each.sites[1:])
+
+    def readers(self, source: InputSpec, run: RunFile) -> list[SiteId]:
+        """All sites that join the rows of a run which one of them has stored, if they are several."""
+        if source.go_everywhere:
+            return list(self.owners[source.operator])
+        splits = [each for each in self.splits.get(source.operator, ()) if each.group in run.groups]
+        return sorted({site for each in splits if each.input != source.name for site in each.sites})
+
+    def parts(self, source: InputSpec, site: SiteId) -> list[tuple[int, int, int]]:
+        """The groups of which a site has a part of an input's stored rows: each with its number, and of how many."""
+        splits = [each for each in self.splits.get(source.operator, ()) if each.input == source.name]
+        return [(each.group, each.sites.index(site), len(each.sites)) for each in splits if site in each.sites]
 
     @property
     def is_root(self) -> bool:

@@ -4,7 +4,7 @@
    are many.
 2. Keep: write each input's rows as a new run, but for those that nothing can come for any more. Rows for a higher
    level are only kept; a *pointer* to their run goes up in their stead, so that a row crosses into Python once and is
-   shuffled once. All sites of a ring are told of its runs.
+   shuffled once. All sites of a ring are told of its runs, and so are the sites that share a group.
 3. Produce: every operator of the level yields the results its new rows complete, as its kind knows how to; aggregates
    and rings when all rows have come, so that a group comes once, and rows meet all others.
 4. Clean: in a step of cleanup, no rows arrive, and the results are those missing of some groups.
@@ -42,12 +42,13 @@ from watersmeet.site.keeping import Keeper
 from watersmeet.site.meeting import RingRows
 from watersmeet.site.messages import Kind
 from watersmeet.site.receive import Receiver, Round
-from watersmeet.site.settling import Settling, arrived_rows, of_open_groups, view_of
+from watersmeet.site.settling import Settling, arrived_rows, of_open_groups
+from watersmeet.site.sharing import views_of
 from watersmeet.site.spec import LevelSpec, SiteSlice
 from watersmeet.site.travel import pointers
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import RunFile
-from watersmeet.state.rows import SortedRows, no_rows
+from watersmeet.state.rows import SortedRows, merge_rows, no_rows
 from watersmeet.state.runs import forget_runs, open_run
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class SiteTask:
         self._counts = Counts(spec.groups)
         self._options = TaskOptions(spec.groups, spec.forget_pairs, calls(spec.functions))
         self._earlier: dict[int, list[RunFile]] = {}
+        self._copied: dict[int, list[SortedRows]] = {}
         self._cleaned_results, self._cleaned_bytes = 0, 0
         self._busy_s, self._receive_s = 0.0, 0.0
         self.rounds = 0
@@ -116,12 +118,16 @@ class SiteTask:
         deltas = {tag: rows for tag, rows in rows_in.items() if not self._is_above(tag)}
         deltas |= {tag: self._open(run) for tag, run in here.items() if tag not in deltas}
         self._collect(arrived, deltas, is_last=is_last)
+        copies = self._copies(arrived, is_last=is_last)
+        deltas |= {tag: merge_rows([*some, *([deltas[tag]] if tag in deltas else ())]) for tag, some in copies.items()}
         for operator in () if self._spec.only_stores else self._spec.operators:
             if operator.aggregate is None and operator.kind != "ring":
                 yield from self._produce(operator, deltas)
                 yield from self._give_unmatched(operator, arrived.unmatched)
         for tag, run in here.items():
             self._earlier.setdefault(tag, []).append(run)
+        for tag, some in copies.items():
+            self._copied.setdefault(tag, []).extend(some)
 
     def _tell_groups(self) -> Iterator[pa.RecordBatch]:
         """What aggregates tell of groups that have changed: once a step, when all rows have come."""
@@ -134,27 +140,40 @@ class SiteTask:
     def _send_probes(
         self, kept: dict[int, RunFile | None], arrived: tuple[tuple[int, RunFile], ...]
     ) -> Iterator[pa.RecordBatch]:
-        """Tell all other sites of a ring above of the runs that were written here, and go on with what was told."""
+        """Tell all others who join runs that were written here, at a level above, and go on with what was told."""
         schema, keys = self._spec.outgoing.schema, self._spec.site_keys
         told = [(tag, run) for tag, run in arrived if self._is_above(tag)]
         yield from pointers(schema, told, keys[self._site], Kind.PROBE)
         written = {tag: run for tag, run in kept.items() if run is not None and self._is_above(tag)}
         for tag, run in written.items():
-            source = self._spec.inputs[tag]
-            for site in self._spec.owners[source.operator] if source.go_everywhere else ():
+            for site in self._spec.readers(self._spec.inputs[tag], run):
                 if site != self._site:
                     yield from pointers(schema, [(tag, run)], keys[site], Kind.PROBE)
 
     def _collect(self, arrived: Round, deltas: dict[int, SortedRows], *, is_last: bool) -> None:
         """Keep what comes for rings until all has come; what is not the last of it is put into files."""
         rows = [(tag, each, self._ring_rows.store) for tag, each in deltas.items() if self._goes_everywhere(tag)]
-        rows += [(tag, each, self._ring_rows.probe) for tag, each in arrived.probes.items() if len(each)]
+        probes = ((tag, each) for tag, each in arrived.probes.items() if len(each) and self._goes_everywhere(tag))
+        rows += [(tag, each, self._ring_rows.probe) for tag, each in probes]
         for tag, each, add in rows:
             stays = is_last or tag in arrived.pointers
             add(tag, each if stays else self._open(self._keeper.write(self._spec.inputs[tag], each)))
         for tag, run in arrived.probe_runs:
-            if not self._is_above(tag):
+            if not self._is_above(tag) and self._goes_everywhere(tag):
                 self._ring_rows.probe(tag, self._open(run))
+
+    def _copies(self, arrived: Round, *, is_last: bool) -> dict[int, list[SortedRows]]:
+        """Rows of groups that sites share, which another site stores; what later rounds need is put into files."""
+        found: dict[int, list[SortedRows]] = {}
+        for tag, rows in arrived.probes.items():
+            if len(rows) and not self._goes_everywhere(tag):
+                stays = is_last or self._spec.only_stores
+                found[tag] = [rows if stays else self._open(self._keeper.write(self._spec.inputs[tag], rows))]
+        for tag, run in arrived.probe_runs:
+            if not self._is_above(tag) and not self._goes_everywhere(tag):
+                groups = self._spec.stored_elsewhere(self._spec.inputs[tag], self._site)
+                found.setdefault(tag, []).extend(self._open(run).of_groups(groups & run.groups, self._spec.groups))
+        return {tag: some for tag, some in found.items() if some}
 
     def _open(self, run: RunFile) -> SortedRows:
         return open_run(self._spec.storage, run)
@@ -315,8 +334,9 @@ class SiteTask:
         live = (pair for pair in self._slice.live[source.operator] if pair[0].input == source.name)
         if reach is not None:
             live = (pair for pair in live if reach.meets(source, pair[0]))
-        views = [view_of(self._spec, run, part) for run, part in live]
+        views = [view for pair in live for view in views_of(self._spec, source, self._site, *pair)]
         views += [RunView(self._open(run)) for run in self._earlier.get(source.tag, [])]
+        views += [RunView(rows) for rows in self._copied.get(source.tag, [])]
         return Side(tuple(views), no_rows(source.schema) if delta is None else delta)
 
     def _tell(self) -> None:

@@ -25,18 +25,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from watersmeet.operators.hashing import xxhash64
+from watersmeet.operators.hashing import is_hashable, xxhash64
+from watersmeet.operators.ranges import Index
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.layout import Layout, slot_name
 from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, tag_of
-from watersmeet.state.groups import group_of
-from watersmeet.state.manifest import RunFile
+from watersmeet.state.groups import Hashes, group_of
+from watersmeet.state.manifest import RunFile, Split
 from watersmeet.state.rows import take_rows
 from watersmeet.state.stored import to_json
 
 NOTHING = "#row"
 SITE_NUMBER = "uint16"
+Sites = npt.NDArray[np.uint16]
 HEAD = pa.schema({SITE: pa.int32(), TAG: pa.int32(), BODY: pa.binary()})
 
 
@@ -80,12 +82,29 @@ class Slots:
 class Route:
     """Where an operator's results go: the input they are for, the columns of its key, and the site of each group.
 
-    ``sites`` are the bytes of an array of `SITE_NUMBER`.
+    ``sites`` are the bytes of an array of `SITE_NUMBER`; rows of ``splits`` go to several.
     """
 
     source: InputSpec
     keys: tuple[str, ...]
     sites: bytes
+    splits: tuple[Split, ...] = ()
+
+    def places(self, hashes: Hashes, kept: Sequence[pa.Array], groups: int) -> tuple[Index, Sites]:
+        """To which site each row goes, by its number; some go to several."""
+        own = group_of(hashes, groups)
+        index, sites = np.arange(len(own)), np.frombuffer(self.sites, dtype=SITE_NUMBER)[own]
+        for split in self.splits:
+            mine = np.flatnonzero(own == split.group)
+            if split.input == self.source.name:
+                sites[mine] = np.array(split.sites, SITE_NUMBER)[_lots(kept, mine) % np.uint64(len(split.sites))]
+            else:
+                copies = np.repeat(np.array(split.sites[1:], SITE_NUMBER), len(mine))
+                index, sites = (
+                    np.concatenate([index, np.tile(mine, len(split.sites) - 1)]),
+                    np.concatenate([sites, copies]),
+                )
+        return index, sites
 
 
 @dataclass(frozen=True)
@@ -110,10 +129,10 @@ class Parcels:
             keys, kept = [key.filter(whole) for key in keys], [column.filter(whole) for column in kept]
         hashes = xxhash64(keys)
         rows = pa.RecordBatch.from_arrays([pa.array(hashes.view(np.int64)), *kept], schema=_schema(route.source))
-        site_of_group = np.frombuffer(route.sites, dtype=SITE_NUMBER)
         if route.source.go_everywhere:
-            return _copies(route.source.tag, rows, np.unique(site_of_group).tolist(), site_keys)
-        return _parcels(route.source.tag, rows, site_of_group[group_of(hashes, self.groups)], site_keys)
+            sites = np.unique(np.frombuffer(route.sites, dtype=SITE_NUMBER))
+            return _copies(route.source.tag, rows, sites.tolist(), site_keys)
+        return _parcels(route.source.tag, rows, *route.places(hashes, kept, self.groups), site_keys)
 
 
 @dataclass(frozen=True)
@@ -164,10 +183,17 @@ def unpack(source: InputSpec, parcel: pa.Buffer) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(parcel, _schema(source))
 
 
-def _parcels(tag: int, rows: pa.RecordBatch, sites: npt.NDArray[np.uint16], site_keys: Sequence[int]) -> pa.RecordBatch:
+def _lots(columns: Sequence[pa.Array], mine: Index) -> Hashes:
+    """A number for each of some rows, to deal them out by: always the same, as a task may be repeated."""
+    numbers = [column.take(pa.array(mine)) for column in columns if is_hashable(column.type)]
+    whole = [column.fill_null(pa.scalar(0).cast(column.type)) for column in numbers]
+    return xxhash64(whole) if whole else np.zeros(len(mine), np.uint64)
+
+
+def _parcels(tag: int, rows: pa.RecordBatch, index: Index, sites: Sites, site_keys: Sequence[int]) -> pa.RecordBatch:
     order = np.argsort(sites, kind="stable")
     present, starts = np.unique(sites[order], return_index=True)
-    parts = np.split(order, starts[1:]) if len(order) else []
+    parts = np.split(index[order], starts[1:]) if len(order) else []
     filled = [take_rows(rows, part).serialize().to_pybytes() for part in parts]
     arrays = [
         pa.array([site_keys[site] for site in present.tolist()], pa.int32()),

@@ -33,6 +33,7 @@ from watersmeet.state.changes import (
     ReviveGroups,
     SeeTimes,
     SpillGroups,
+    SplitGroup,
     UniteGenerations,
     WriteRejected,
     WriteResults,
@@ -47,9 +48,11 @@ from watersmeet.state.manifest import (
     RowSet,
     RunFile,
     Slice,
+    Split,
     Tier,
 )
 from watersmeet.state.passing import passed_with, with_marks
+from watersmeet.state.splits import without
 from watersmeet.state.vectors import Vector
 
 
@@ -86,10 +89,12 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return _relabel(manifest, operator, groups, LIVE, "memory")
         case Reroute(routing, sites):
             for operator, table in routing.items():
-                manifest = _with(manifest, operator, replace(manifest.operators[operator], routing=table))
+                manifest = _with(manifest, operator, replace(manifest.operators[operator], routing=table, splits=()))
             return replace(manifest, sites=sites)
         case MoveGroups(operator, groups, before, after):
             return _move(manifest, operator, groups, before, after)
+        case SplitGroup():
+            return _split(manifest, change)
         case ReplacePlan():
             return _replan(manifest, change)
         case SeeTimes(latest):
@@ -190,11 +195,23 @@ def _relabel(
 
 
 def _move(manifest: Manifest, operator: OperatorId, groups: GroupSet, before: SiteId, after: SiteId) -> Manifest:
-    """Give groups to another site, those of them that are where they are said to be."""
+    """Give groups to another site, those of them that are where they are said to be; what was split is whole there."""
     state = manifest.operators[operator]
     here = np.array(state.routing)
-    moved = np.where(groups.mask(manifest.groups) & (here == before), after, here)
-    return _with(manifest, operator, replace(state, routing=tuple(map(SiteId, moved.tolist()))))
+    chosen = groups.mask(manifest.groups) & (here == before) & (before != after)
+    routing = tuple(map(SiteId, np.where(chosen, after, here).tolist()))
+    return _with(manifest, operator, replace(state, routing=routing, splits=without(state, GroupSet.within(chosen))))
+
+
+def _split(manifest: Manifest, change: SplitGroup) -> Manifest:
+    """Split a group, or make it whole again; nothing happens if it is not where it is said to be."""
+    state = manifest.operators[change.operator]
+    if state.routing[change.group] != change.after[0]:
+        return manifest
+    splits = without(state, GroupSet.of([change.group]))
+    if len(change.after) > 1:
+        splits = (*splits, Split(change.group, change.input, change.after))
+    return _with(manifest, change.operator, replace(state, splits=splits))
 
 
 def _decide(manifest: Manifest, change: DecideRows) -> Manifest:
@@ -215,7 +232,8 @@ def _raised(known: Vector | None, groups: npt.NDArray[np.bool_], value: int) -> 
 
 def _replan(manifest: Manifest, change: ReplacePlan) -> Manifest:
     ids = [operator.id for operator in change.plan.operators]
-    operators = {name: manifest.operators.get(name) or OperatorState(change.routing[name]) for name in ids}
+    known = {name: replace(state, splits=()) for name, state in manifest.operators.items()}
+    operators = {name: known.get(name) or OperatorState(change.routing[name]) for name in ids}
     original = None if change.is_written or change.plan == manifest.written else manifest.written
     return replace(manifest, plan=change.plan, operators=operators, original=original)
 

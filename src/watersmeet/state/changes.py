@@ -121,6 +121,24 @@ class MoveGroups(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
 
 
+class SplitGroup(msgspec.Struct, frozen=True, tag=True):
+    """A group of an operator is shared by several sites from the next step on, or by one again; no file is touched.
+
+    The rows of ``input`` are dealt out to the sites ``after``, of which the first is the group's own. ``tuples`` is
+    what an epoch asks of the group.
+    """
+
+    operator: OperatorId
+    group: int
+    input: InputName
+    before: tuple[SiteId, ...]
+    after: tuple[SiteId, ...]
+    policy: str = ""
+    bytes: int = 0
+    tuples: int = 0
+    reason: str = ""
+
+
 class ReplacePlan(msgspec.Struct, frozen=True, tag=True):
     """The query goes on with another plan. Operators of the same id keep their state; new ones begin with none.
 
@@ -255,6 +273,7 @@ Change = (
     | ReviveGroups
     | Reroute
     | MoveGroups
+    | SplitGroup
     | ReplacePlan
     | SeeTimes
     | DecideRows

@@ -25,6 +25,7 @@ from watersmeet.state.changes import (
     ReplacePlan,
     Reroute,
     SpillGroups,
+    SplitGroup,
 )
 from watersmeet.state.manifest import Cleaning
 from watersmeet.state.stored import from_json, to_json
@@ -159,6 +160,30 @@ class MoveEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="move"):
     policy: str
 
 
+class SharedBy(msgspec.Struct, frozen=True):
+    """Which sites share a group."""
+
+    sites: tuple[SiteId, ...]
+
+
+class SplitEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="split"):
+    """A group of an operator, too hot for one site, was split over several, or is whole again.
+
+    The rows of ``input`` are dealt out to them, those of all others are read by each.
+    """
+
+    epoch: int
+    reason: str
+    before: SharedBy
+    after: SharedBy
+    operator: OperatorId
+    group: int
+    input: InputName
+    bytes: int
+    tuples: int
+    policy: str
+
+
 class ReplanEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="replan"):
     """The query goes on with another plan."""
 
@@ -191,6 +216,7 @@ Event = (
     | ForgetEvent
     | RerouteEvent
     | MoveEvent
+    | SplitEvent
     | ReplanEvent
     | RegistryEvent
 )
@@ -221,7 +247,7 @@ def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | Non
         return PurgeEvent(epoch, change.reason, Rows(run.rows + change.dropped), left, run.operator, run.input)
     if isinstance(change, ForgetPromises):
         return ForgetEvent(epoch, change.reason, Since(change.before), Since(change.upto), change.stream)
-    if isinstance(change, Reroute | MoveGroups):
+    if isinstance(change, Reroute | MoveGroups | SplitGroup):
         return _routed(epoch, change)
     if isinstance(change, ReplacePlan | ChangeRegistry):
         return _asked_for(epoch, change)
@@ -235,9 +261,15 @@ def _asked_for(epoch: int, change: ReplacePlan | ChangeRegistry) -> Event:
     return ReplanEvent(epoch, change.reason, Operators(change.operators_before), now)
 
 
-def _routed(epoch: int, change: Reroute | MoveGroups) -> Event:
+def _routed(epoch: int, change: Reroute | MoveGroups | SplitGroup) -> Event:
     if isinstance(change, Reroute):
         return RerouteEvent(epoch, change.reason, Sites(change.sites_before), Sites(change.sites))
+    if isinstance(change, SplitGroup):
+        shared = SharedBy(change.before), SharedBy(change.after)
+        size, tuples = change.bytes, change.tuples
+        return SplitEvent(
+            epoch, change.reason, *shared, change.operator, change.group, change.input, size, tuples, change.policy
+        )
     before, after, groups = Site(change.before), Site(change.after), list(change.groups)
     return MoveEvent(epoch, change.reason, before, after, change.operator, groups, change.bytes, change.policy)
 

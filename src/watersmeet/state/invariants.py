@@ -3,7 +3,8 @@
 1. Every operator of the plan has a state, and nothing else has; a routing table names a site for every group.
 2. Every slice names a run of its operator; every run is named by a slice.
 3. Within a run a group counts at most once, and only groups that the run holds count.
-4. What is live is in memory, what is closed is on disk, and was closed by a version that is there already.
+4. A split group is at the first of its sites, and its operator may deal out the rows of the input that it does.
+5. What is live is in memory, what is closed is on disk, and was closed by a version that is there already.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.model.ids import RunId
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import LIVE, Manifest, OperatorState, Slice
+from watersmeet.state.splits import broken_splits
 
 
 def check(manifest: Manifest, name: str = "the manifest") -> None:
@@ -32,6 +34,7 @@ def _broken(manifest: Manifest) -> Iterator[str]:
     for name, state in manifest.operators.items():
         yield from _broken_routing(manifest, name, state)
         yield from _broken_slices(manifest, name, state)
+        yield from broken_splits(manifest.plan, name, state, manifest.sites) if name in planned else ()
     named = {part.run for state in manifest.operators.values() for part in state.slices}
     unnamed = sorted(set(manifest.runs) - named)
     if unnamed:

@@ -27,6 +27,7 @@ UNDECIDED = -(1 << 63)
 """Before all times: nothing is decided."""
 
 Tier = Literal["memory", "disk"]
+NO_GROUPS = GroupSet()
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -82,6 +83,17 @@ class Slice(msgspec.Struct, frozen=True):
         return self.rows.groups
 
 
+class Split(msgspec.Struct, frozen=True):
+    """A group that several sites share: the rows of an input are dealt out to them, those of all others go to each.
+
+    The first site is the group's own (`watersmeet.state.splits`).
+    """
+
+    group: int
+    input: InputName
+    sites: tuple[SiteId, ...]
+
+
 class OperatorState(msgspec.Struct, frozen=True):
     """One operator's state: the site of each group, the slices of its runs, and what each group has yielded.
 
@@ -90,7 +102,7 @@ class OperatorState(msgspec.Struct, frozen=True):
     Of an input whose rows come out alone if they have no match, ``decided`` tells for each group up to which value of
     their last column that is known (`watersmeet.state.promises`), and ``decided_keys`` up to which version punctuations
     were made that it is known for. Of streams below, ``passed`` tells which promises hold for what is given to this
-    operator (`watersmeet.state.passing`).
+    operator (`watersmeet.state.passing`). Groups too hot for one site are in the ``splits``.
     """
 
     routing: tuple[SiteId, ...]
@@ -101,6 +113,7 @@ class OperatorState(msgspec.Struct, frozen=True):
     decided: dict[InputName, Vector] = {}
     decided_keys: dict[InputName, Vector] = {}
     passed: dict[str, tuple[tuple[int, int], ...]] = {}
+    splits: tuple[Split, ...] = ()
 
 
 class Cleaning(msgspec.Struct, frozen=True):
@@ -168,16 +181,23 @@ class Manifest(msgspec.Struct, frozen=True):
         return self.original or self.plan
 
     def live(self, operator: OperatorId, site: SiteId) -> list[tuple[RunFile, Slice]]:
-        """The runs and slices an operator probes at a site."""
+        """The live runs and slices of an operator, as far as they hold groups of a site's own."""
         return self._at(operator, site, "memory")
+
+    def probed(self, operator: OperatorId, site: SiteId) -> list[tuple[RunFile, Slice]]:
+        """The runs and slices an operator probes at a site: also those of groups that it shares with others."""
+        shared = (split.group for split in self.operators[operator].splits if site in split.sites)
+        return self._at(operator, site, "memory", GroupSet.of(shared))
 
     def closed(self, operator: OperatorId, site: SiteId) -> list[tuple[RunFile, Slice]]:
         """The runs and slices of an operator's closed generations, as far as a site has their groups."""
         return self._at(operator, site, "disk")
 
-    def _at(self, operator: OperatorId, site: SiteId, tier: Tier) -> list[tuple[RunFile, Slice]]:
+    def _at(
+        self, operator: OperatorId, site: SiteId, tier: Tier, more: GroupSet = NO_GROUPS
+    ) -> list[tuple[RunFile, Slice]]:
         state = self.operators[operator]
-        local = groups_at(state.routing, site)
+        local = groups_at(state.routing, site) | more
         slices = (part for part in state.slices if part.tier == tier and part.groups.meets(local))
         return [(self.runs[part.run], part) for part in slices]
 

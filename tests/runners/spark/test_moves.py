@@ -13,8 +13,9 @@ from tests.support.spark_runs import PATIENCE_S, Collected
 import watersmeet as wm
 from watersmeet.adapt.policy import Moment, Suggestion
 from watersmeet.model.ids import SiteId
-from watersmeet.state.changes import MoveGroups
+from watersmeet.state.changes import MoveGroups, SplitGroup
 from watersmeet.state.groups import GroupSet
+from watersmeet.state.splits import dealable
 
 pytestmark = pytest.mark.spark
 
@@ -36,6 +37,24 @@ class Shuffled:
                 groups = GroupSet.within(chosen)
                 change = MoveGroups(name, groups, SiteId(before), SiteId(1 - before), "test", reason="by lot")
                 yield Suggestion(change, {name: groups})
+
+
+@dataclass
+class Divided:
+    """Splits random groups of every operator over both sites, or makes them whole, every epoch."""
+
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(6))
+    moments: frozenset[Moment] = frozenset({"step"})
+
+    def suggest(self, view):
+        for operator in view.manifest.plan.operators:
+            state = view.manifest.operators[operator.id]
+            for group in np.flatnonzero(self.rng.random(GROUPS) < 0.5).tolist():
+                own, inputs = state.routing[group], dealable(operator)
+                after = (own, SiteId(1 - own)) if self.rng.random() < 0.7 else (own,)
+                source = inputs[self.rng.integers(len(inputs))]
+                change = SplitGroup(operator.id, group, source, (own,), after, "test", reason="by lot")
+                yield Suggestion(change, {operator.id: GroupSet.of([group])})
 
 
 class Counted(Collected):
@@ -61,9 +80,13 @@ def tables(kind: pa.DataType) -> dict[str, list[pa.Table]]:
     }
 
 
+CASES = [(Shuffled, "move"), (Divided, "split")]
+
+
 @pytest.mark.parametrize("kind", [pa.int64(), pa.string()], ids=["parcels", "slots"])
 @pytest.mark.parametrize("shortcut", [True, False])
-def test_another_routing_in_every_epoch_is_exact_and_compiled_once(spark, kind, shortcut):
+@pytest.mark.parametrize(("policy", "event"), CASES, ids=[name for _, name in CASES])
+def test_another_routing_in_every_epoch_is_exact_and_compiled_once(spark, kind, shortcut, policy, event):
     data, sink, flow = tables(kind), Counted(spark), wm.Flow(spark)
     a, b, c = (flow.stream(name, wm.testing.replay(spark, parts)) for name, parts in data.items())
     writer = a.join(b, on=CONDITIONS[0]).join(c, on=CONDITIONS[1]).writeStream.foreachBatch(sink)
@@ -71,11 +94,11 @@ def test_another_routing_in_every_epoch_is_exact_and_compiled_once(spark, kind, 
     with wm.testing.thrown(shortcut=shortcut):
         query = writer.trigger(availableNow=True).start()
     coordinator = query._run.loop.stepper.coordinator  # noqa: SLF001
-    coordinator.policies = [*coordinator.policies, Shuffled()]
+    coordinator.policies = [*coordinator.policies, policy()]
     assert query.awaitTermination(PATIENCE_S)
     assert query.exception() is None
     assert sink.rows == joined(data, CONDITIONS)
-    moves = Counter(event["epoch"] for event in query.events() if event["kind"] == "move")
-    assert len(moves) >= WARM, "groups have not moved"
+    told = Counter(each["epoch"] for each in query.events() if each["kind"] == event)
+    assert len(told) >= WARM, "nothing has happened"
     assert "adaptation auto" in query.plan
     assert sink.compiled[-1] - sink.compiled[WARM] == 0, sink.compiled

@@ -86,7 +86,8 @@ class Half:
     def work(self, pieces: Pieces, mine: Ints, level: int, site: Ints) -> Work:
         """The work of a level's pieces if they are at some sites."""
         rate = rates(self.busy_ms[level], self.done[level])
-        return Work(self.tuples[mine], site[mine], pieces.live_bytes[mine], rate)
+        tuples, fixed = pieces.told_apart(self.tuples, mine)
+        return Work(tuples, site[mine], pieces.live_bytes[mine], rate, fixed)
 
     def takes(self, pieces: Pieces, mine: Ints, level: int, site: Ints, machines: Machines) -> float:
         """How long a level takes if its pieces are at some sites."""
@@ -149,7 +150,7 @@ class AutoPolicy:
         if budget is None or live.max() <= budget or mean > budget * (1 - self.options.fraction / 2):
             return
         site, chosen = pieces.site.copy(), np.zeros(0, np.int64)
-        unspilled = pieces.closed_bytes == 0
+        unspilled = (pieces.closed_bytes == 0) & pieces.is_whole
         for _ in range(2 * pieces.sites):
             most, least = int(live.argmax()), int(live.argmin())
             amount = min(live[most] - mean, mean - live[least])
@@ -250,7 +251,6 @@ def _levels(view: View, pieces: Pieces) -> list[Ints]:
 
 
 def _by_level_and_site(view: View, pieces: Pieces, load: EpochLoad) -> Floats:
-    tuples = pieces.by_piece(load.tuples)
-    return np.array(
-        [np.bincount(pieces.site[mine], tuples[mine], minlength=pieces.sites) for mine in _levels(view, pieces)]
-    )
+    tuples, levels = pieces.by_piece(load.tuples), _levels(view, pieces)
+    parts = [(mine, *pieces.told_apart(tuples, mine)) for mine in levels]
+    return np.array([np.bincount(pieces.site[mine], own, pieces.sites) + fixed for mine, own, fixed in parts])

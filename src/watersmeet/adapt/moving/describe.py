@@ -21,3 +21,6 @@ def placement(manifest: Manifest, adaptation: str) -> Iterator[str]:
     for name, state in manifest.operators.items():
         groups = np.bincount(state.routing, minlength=manifest.sites).tolist()
         yield f"    groups of {name} by site: {', '.join(map(str, groups))}"
+        for split in state.splits:
+            sites = ", ".join(map(str, split.sites))
+            yield f"    group {split.group} of {name} is split over sites {sites}: rows of {split.input} are dealt out"

@@ -74,18 +74,22 @@ class Machines:
 
 @dataclass(frozen=True)
 class Work:
-    """The pieces of one level: tuples an epoch of each, its site, its bytes, and what every site takes for a tuple."""
+    """The pieces of one level: tuples an epoch of each, its site, its bytes, and what every site takes for a tuple.
+
+    Besides, each site has so many ``fixed`` tuples, which stay there.
+    """
 
     tuples: Floats
     site: Ints
     live_bytes: Floats
     ms_per_tuple: Floats
+    fixed: Floats | float = 0.0
 
     @property
     def by_site(self) -> Floats:
         """What every site has to do, in milliseconds."""
         sites = len(self.ms_per_tuple)
-        return np.bincount(self.site, self.tuples, minlength=sites) * self.ms_per_tuple
+        return (np.bincount(self.site, self.tuples, minlength=sites) + self.fixed) * self.ms_per_tuple
 
 
 def rates(busy_ms: Floats, tuples: Floats) -> Floats:

@@ -19,7 +19,8 @@ class EpochLoad:
     """One epoch; ``busy_ms`` is by level and site, ``tuples`` and ``results`` of an operator are by group.
 
     ``executors`` names for every site who did its work, ``workers`` how many processes of each did. The ``results`` of
-    a group are those of the query that came through it. ``memory_bytes`` is what each site may hold, where they differ.
+    a group are those of the query that came through it; ``rows`` are those of the tuples that came, ``[input, group]``.
+    ``memory_bytes`` is what each site may hold, where they differ.
 
     >>> load = EpochLoad(200.0, np.array([[150.0, 50.0]]), {}, ("a", "b"), {"a": 1, "b": 1})
     >>> load.utilisation.tolist(), load.is_shared
@@ -32,6 +33,7 @@ class EpochLoad:
     executors: Sequence[str]
     workers: Mapping[str, int]
     results: Mapping[OperatorId, Floats] = field(default_factory=dict)
+    rows: Mapping[OperatorId, Floats] = field(default_factory=dict)
     memory_bytes: Floats | None = None
 
     @property

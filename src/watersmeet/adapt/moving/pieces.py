@@ -5,7 +5,7 @@ busy as all of them make it. A *piece* is a group of an operator.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ class Pieces:
     """All pieces, as parallel arrays: those of the first operator by group, then those of the second.
 
     ``output`` is P_output: the query's results that came through a piece, of its live generation where that is known.
+    Some are ``shared`` by several sites: they stay where they are.
     """
 
     operators: tuple[OperatorId, ...]
@@ -35,6 +36,7 @@ class Pieces:
     live_bytes: Floats
     closed_bytes: Floats
     output: Floats
+    shared: Mapping[int, tuple[SiteId, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, view: View) -> "Pieces":
@@ -45,7 +47,12 @@ class Pieces:
         total = np.concatenate([total_bytes(manifest, name) for name in names])
         site = np.concatenate([np.asarray(manifest.operators[name].routing, np.int64) for name in names])
         output = np.concatenate([_output(view, name) for name in names])
-        return cls(names, manifest.groups, manifest.sites, site, live, total - live, output)
+        shared = {
+            number * manifest.groups + split.group: split.sites
+            for number, name in enumerate(names)
+            for split in manifest.operators[name].splits
+        }
+        return cls(names, manifest.groups, manifest.sites, site, live, total - live, output, shared)
 
     def by_piece(self, by_group: Mapping[OperatorId, Floats]) -> Floats:
         """What is told by operator and group, in the order of the pieces."""
@@ -54,6 +61,23 @@ class Pieces:
     def by_site(self, values: Floats) -> Floats:
         """The sums of the sites."""
         return np.bincount(self.site, values, minlength=self.sites).astype(np.float64)
+
+    def told_apart(self, values: Floats, mine: Ints) -> tuple[Floats, Floats]:
+        """The values of some pieces, but for those that sites share; of these, what each site has, about."""
+        left, at_site = values[mine], np.zeros(self.sites)
+        for piece, sites in self.shared.items():
+            found = mine == piece
+            if found.any():
+                left[found] = 0.0
+                at_site[list(sites)] += values[piece] / len(sites)
+        return left, at_site
+
+    @property
+    def is_whole(self) -> Flags:
+        """Which pieces are at one site."""
+        whole = np.ones(len(self.site), np.bool_)
+        whole[list(self.shared)] = False
+        return whole
 
     @property
     def productivity(self) -> Floats:

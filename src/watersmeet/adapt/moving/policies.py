@@ -7,6 +7,7 @@ from watersmeet.adapt.moving.auto import AutoPolicy
 from watersmeet.adapt.moving.flux import FluxPolicy
 from watersmeet.adapt.moving.flux_hybrid import FluxHybridPolicy
 from watersmeet.adapt.moving.flux_memory import FluxMemoryPolicy
+from watersmeet.adapt.moving.hot import HotGroupPolicy
 from watersmeet.adapt.moving.lazy_disk import LazyDiskPolicy
 from watersmeet.adapt.moving.memory import MemoryPolicy
 from watersmeet.adapt.policy import MemoryOptions, Policy
@@ -32,16 +33,21 @@ MEANINGS: Mapping[str, str] = {
     "flux": "busy sites give groups to idle ones",
     "flux-memory": "sites short of memory give groups to those that are not",
     "flux-hybrid": "busy sites give groups to idle ones, or, once anything is spilled, full ones to empty ones",
-    "auto": "groups move between sites where that pays",
+    "auto": "groups move between sites where that pays, and those too hot for one site are split",
 }
 
 
 def policies_of(adaptation: str, options: MemoryOptions) -> list[Policy]:
-    """The policy of a name, if there is one.
+    """The policies of a name; those of the papers never split a group.
 
     >>> policies_of("none", MemoryOptions())
     []
     >>> [type(each).__name__ for each in policies_of("flux", MemoryOptions())]
     ['FluxPolicy']
+    >>> [type(each).__name__ for each in policies_of("auto", MemoryOptions())]
+    ['HotGroupPolicy', 'AutoPolicy']
     """
-    return [] if adaptation == NONE else [ADAPTATIONS[adaptation](options)]
+    if adaptation == NONE:
+        return []
+    hot: list[Policy] = [HotGroupPolicy(options)] if adaptation == DEFAULT_ADAPTATION else []
+    return [*hot, ADAPTATIONS[adaptation](options)]

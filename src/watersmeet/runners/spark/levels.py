@@ -22,8 +22,18 @@ from watersmeet.model.ids import InputName
 from watersmeet.model.plan import QUOTED, Column, Input, Operator, quoted
 from watersmeet.runners.spark.exchange import Exchange
 from watersmeet.runners.spark.session import this_python
-from watersmeet.runners.spark.split import Routing, all_of, by_case, expression, hash_of, is_whole, site_of
-from watersmeet.runners.spark.types import spark_schema
+from watersmeet.runners.spark.split import (
+    Goal,
+    Routing,
+    all_of,
+    by_case,
+    expression,
+    hash_of,
+    is_whole,
+    site_of,
+    sites_of,
+)
+from watersmeet.runners.spark.types import has_map, spark_schema
 from watersmeet.runners.spark.union import STREAM, UnionLayout, holds_back, passes
 from watersmeet.runners.spark.worker_socket import acknowledge_at_once
 from watersmeet.site.effects import Report
@@ -62,7 +72,8 @@ class FirstDelta:
             self._write_down(topology, routing)
             self._made_for = (topology, routing)
         rows = batch if self._where is None else batch.where(self._where)
-        return rows.select(*self._columns)
+        messages = rows.select(*self._columns)
+        return _to_each(messages) if routing.splits else messages
 
     def _write_down(self, topology: Topology, routing: Routing) -> None:
         numbers = {name: number for number, name in enumerate(self.union.streams)}
@@ -73,7 +84,7 @@ class FirstDelta:
         stream_of |= {tag: numbers[promises_name(stream.name)] for tag, stream in promises.items()}
         rules = {stream_of[tag]: self._rule(topology, source) for tag, source in inputs.items()}
         rules |= {stream_of[tag]: _Rule(is_promise=True) for tag in promises}
-        operators = {stream_of[tag]: topology.inputs[own[source.name][0]][0].id for tag, source in sources.items()}
+        operators = {stream_of[tag]: topology.inputs[own[source.name][0]][0] for tag, source in sources.items()}
         layout = topology.incoming(0)
         hashed = by_case(STREAM, {number: rule.hash for number, rule in rules.items()}, rules)
         kind = by_case(STREAM, {number: rule.kind for number, rule in rules.items()}, rules)
@@ -83,8 +94,14 @@ class FirstDelta:
         all_kept = [rule.keeps_all for rule in rules.values()]
         kept = {number: F.lit(True) if rule.keeps_all else rule.joins for number, rule in rules.items()}
         self._where = None if all(all_kept) else by_case(STREAM, kept, rules)
+        if routing.splits:
+            names = {stream_of[tag]: "" if tag in promises else str(source.name) for tag, source in sources.items()}
+            goals = {n: Goal(o.id, names[n], copied=o.level == 0 and bool(names[n])) for n, o in operators.items()}
+            site = sites_of(STREAM, goals, routing, hashed, _lots(self.union.layout))
+        else:
+            site = site_of(STREAM, {number: each.id for number, each in operators.items()}, routing, hashed)
         self._columns = [
-            site_of(STREAM, operators, routing, hashed).alias(SITE),
+            site.alias(SITE),
             (tag + kind if any(all_kept) else tag).alias(TAG),
             hashed.alias(HASH),
             *slots,
@@ -153,7 +170,7 @@ def next_delta(produced: DataFrame, topology: Topology, level: int, routing: Rou
     tags = {tag: tag for tag in fed}
     keys = {tag: tuple(in_slots(key.sql, below) for key in source.keys) for tag, source in sources.items()}
     hashed = by_case(TAG, {tag: hash_of(texts) for tag, texts in keys.items()}, keys)
-    site = site_of(TAG, {tag: topology.inputs[tag][0].id for tag in fed}, routing, hashed)
+    site, is_one = _sites(topology, fed, routing, hashed, below)
     unmatched = [tag for tag in fed if topology.is_preserved(tag)]
     passed = by_case(TAG, {tag: _passes(fed[tag][0], () if tag in unmatched else keys[tag], below) for tag in fed})
     is_row = F.col(TAG) < F.lit(INPUTS_MAX)
@@ -161,25 +178,55 @@ def next_delta(produced: DataFrame, topology: Topology, level: int, routing: Rou
     for tag in unmatched:
         is_unmatched = (F.col(TAG) == tag) & ~is_whole(keys[tag])
         tag_now = F.when(is_unmatched, tag_of(Kind.UNMATCHED, tag)).otherwise(tag_now)
-    return produced.where(~is_row | passed).select(
-        _to_all_sites(F.coalesce(F.col(SITE), site), topology, routing, list(fed)).alias(SITE),
+    messages = produced.where(~is_row | passed).select(
+        site.alias(SITE),
         tag_now.alias(TAG),
         F.when(is_row, hashed).alias(HASH),
         BODY,
         *_slots(topology.incoming(level), sources, below, TAG, tags),
     )
+    return messages if is_one else _to_each(messages)
 
 
-def _to_all_sites(site: SparkColumn, topology: Topology, routing: Routing, tags: Sequence[int]) -> SparkColumn:
-    """A row's site; of inputs whose rows go everywhere, all sites that store any: Spark then copies the row."""
-    everywhere = [tag for tag in tags if topology.specs[tag].go_everywhere]
-    if not everywhere:
-        return site
+def _sites(
+    topology: Topology,
+    fed: Mapping[int, tuple[Operator, Input]],
+    routing: Routing,
+    hashed: SparkColumn,
+    below: Layout,
+) -> tuple[SparkColumn, bool]:
+    """A message's site, or all of its sites where there may be several, and whether it is one.
+
+    Of inputs whose rows go everywhere, these are all sites that store any.
+    """
+    everywhere = [tag for tag in fed if topology.specs[tag].go_everywhere]
+    operators = {tag: topology.inputs[tag][0].id for tag in fed}
+    site = F.coalesce(F.col(SITE), site_of(TAG, operators, routing, hashed))
+    if not everywhere and not routing.splits:
+        return site, True
     sites = F.array(site)
+    if routing.splits:
+        goals = {tag: Goal(operators[tag], str(source.name), copied=True) for tag, (_, source) in fed.items()}
+        found = sites_of(TAG, goals, routing, hashed, _lots(below))
+        sites = F.when(F.col(SITE).isNotNull(), F.array(F.col(SITE))).otherwise(found)
     for tag in everywhere:
-        keys = sorted(set(routing.tables[topology.inputs[tag][0].id]))
+        keys = sorted(set(routing.tables[operators[tag]]))
         sites = F.when(F.col(TAG) == tag, F.array(*map(F.lit, keys))).otherwise(sites)
-    return F.explode(sites)
+    return sites, False
+
+
+def _to_each(messages: DataFrame) -> DataFrame:
+    """A message for each of the sites: Spark copies the row."""
+    return messages.select(F.explode(SITE).alias(SITE), *(F.col(f"`{n}`") for n in messages.columns if n != SITE))
+
+
+def _lots(layout: Layout) -> SparkColumn:
+    """A number that a row always has, to deal out rows by: of its values, and, as rows may be equal, of where it is.
+
+    A number of its order would not do: rows may come in another one if a task is repeated.
+    """
+    names = [slot_name(slot) for slot, kind in enumerate(layout.slots) if not has_map(kind)]
+    return F.xxhash64(*(F.col(f"`{name}`") for name in names), F.spark_partition_id())
 
 
 def finish(rows: DataFrame, topology: Topology) -> DataFrame:

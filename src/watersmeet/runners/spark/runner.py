@@ -25,7 +25,7 @@ from watersmeet.runners.spark.projection import Projection
 from watersmeet.runners.spark.reports import Reports
 from watersmeet.runners.spark.session import clone_session, prepare_stream_session
 from watersmeet.runners.spark.sinks import Sink, Written
-from watersmeet.runners.spark.split import Routing, site_keys
+from watersmeet.runners.spark.split import Routing, Shared, site_keys
 from watersmeet.runners.spark.union import UnionLayout
 from watersmeet.site.effects import Effects, read_effects
 from watersmeet.site.result_files import ResultFormat
@@ -218,7 +218,14 @@ class Job:
         """Every operator's routing table in terms of site keys."""
         keys, manifest = self.step.levels[0].site_keys, self.step.manifest
         tables = {str(name): tuple(keys[site] for site in state.routing) for name, state in manifest.operators.items()}
-        self.ready.routing = Routing(tables, manifest.groups).after(self.ready.routing)
+        splits = {
+            str(name): tuple(
+                Shared(each.group, each.input, tuple(keys[site] for site in each.sites)) for each in state.splits
+            )
+            for name, state in manifest.operators.items()
+            if state.splits
+        }
+        self.ready.routing = Routing(tables, manifest.groups, splits=splits).after(self.ready.routing)
         return self.ready.routing
 
 

@@ -6,7 +6,7 @@ keys*, integers that Spark's own hash partitioning sends to distinct partitions.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 
@@ -48,18 +48,38 @@ def group_of(hashed: SparkColumn, groups: int) -> SparkColumn:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """A group that several sites share, by their keys: rows of ``input`` are dealt out to them, others go to each."""
+
+    group: int
+    input: str
+    keys: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What rows of a case are for: an input of an operator. They are ``copied`` if the next tasks join them."""
+
+    operator: str
+    input: str
+    copied: bool
+
+
+@dataclass(frozen=True)
 class Routing:
     """The routing table of every operator: for each group the key of its site.
 
     Tables are written into the plan of a batch. Few ranges of groups are compared with, which Spark plans quickest; but
     constants of whole numbers are part of the code that Spark makes of a plan, so that every other table would be
     compiled anew, which takes longer than many an epoch. Where tables change while a query runs, they are *listed*: all
-    of them are one list, which is an argument of the code. Whatever is in it, the code is the same.
+    of them are one list, which is an argument of the code. Whatever is in it, the code is the same. While any groups
+    are split, the same holds of lists that tell all sites of a group (`sites_of`).
     """
 
     tables: Mapping[str, tuple[int, ...]]
     groups: int
     is_listed: bool = False
+    splits: Mapping[str, tuple[Shared, ...]] = field(default_factory=dict)
 
     def after(self, before: "Routing | None") -> "Routing":
         """The same, listed if another was there before; once that has happened, tables stay listed."""
@@ -80,6 +100,32 @@ def site_of(case: str, operators: Mapping[int, str], routing: Routing, hashed: S
     else:
         key = by_case(case, {number: _compared(table, group) for number, table in tables.items()}, tables)
     return key + F.lit(0) * F.spark_partition_id()
+
+
+def sites_of(
+    case: str, goals: Mapping[int, Goal], routing: Routing, hashed: SparkColumn, lots: SparkColumn
+) -> SparkColumn:
+    """The keys of all sites that a row goes to, as an array: one, or, of groups that sites share, each of them.
+
+    Of the input that is dealt out, it is one of them, by ``lots``: a number that a row always has, as a task may be
+    repeated. There are three lists. One tells for every group of every case where its sites begin in the third. One
+    tells how many of these a row goes to; they are negative where it goes to one of so many.
+    """
+    keys = sorted({key for table in routing.tables.values() for key in table})
+    firsts, counts, kinds = list[int](), list[int](), list(dict.fromkeys(goals.values()))
+    for goal in kinds:
+        first, count = [1 + keys.index(key) for key in routing.tables[goal.operator]], [1] * routing.groups
+        for shared in routing.splits.get(goal.operator, ()):
+            if goal.copied or goal.input == shared.input:
+                is_dealt = goal.input == shared.input
+                first[shared.group], count[shared.group] = 1 + len(keys), len(shared.keys) * (-1 if is_dealt else 1)
+                keys += shared.keys
+        firsts, counts = firsts + first, counts + count
+    begin = {number: 1 + kinds.index(goal) * routing.groups for number, goal in goals.items()}
+    place = group_of(hashed, routing.groups) + by_case(case, {n: F.lit(at) for n, at in begin.items()}, begin)
+    first_of, count_of = (F.element_at(_list(each), place.cast(IntegerType())) for each in (firsts, counts))
+    lot = F.when(count_of < 0, F.pmod(lots, -count_of).cast(IntegerType())).otherwise(0)
+    return F.slice(_list(keys), first_of + lot, F.greatest(count_of, F.lit(1)))
 
 
 def by_case(
@@ -136,10 +182,14 @@ def _listed(case: str, operators: Mapping[int, str], routing: Routing, group: Sp
     """The entry of a group in the list of all operators' tables."""
     names = sorted(set(operators.values()))
     first = {number: 1 + names.index(name) * routing.groups for number, name in operators.items()}
-    text = ",".join(str(key) for name in names for key in routing.tables[name])
-    entries = F.split(F.lit(text), ",").cast(ArrayType(IntegerType()))
+    entries = _list([key for name in names for key in routing.tables[name]])
     place = group + by_case(case, {number: F.lit(at) for number, at in first.items()}, first)
     return F.element_at(entries, place.cast(IntegerType()))
+
+
+def _list(numbers: Iterable[int]) -> SparkColumn:
+    """A list that Spark's compiled code takes as an argument."""
+    return F.split(F.lit(",".join(map(str, numbers))), ",").cast(ArrayType(IntegerType()))
 
 
 def _compared(table: Sequence[int], group: SparkColumn) -> SparkColumn:

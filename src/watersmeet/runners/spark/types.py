@@ -52,3 +52,14 @@ def _field(field: spark_types.StructField, stream: str) -> pa.Field:
 def _refuse_variants(kind: spark_types.DataType) -> None:
     if "variant" in kind.simpleString():
         raise TypeError(kind)
+
+
+def has_map(kind: pa.DataType) -> bool:
+    """Whether values of a type have maps in them, which Spark does not hash.
+
+    >>> [has_map(each) for each in (pa.int64(), pa.list_(pa.map_(pa.string(), pa.int64())))]
+    [False, True]
+    """
+    if pa.types.is_map(kind):
+        return True
+    return any(has_map(kind.field(number).type) for number in range(kind.num_fields))
