@@ -42,7 +42,7 @@ def expected(data: dict[str, list[pa.Table]]) -> tuple[object, ...]:
     base = duckdb.connect()
     for name, parts in data.items():
         base.register(name, pa.concat_tables(parts))
-    return base.sql(f"SELECT {SUMS} FROM A JOIN B USING (k)").fetchone() or ()
+    return base.sql(f"SELECT {SUMS} FROM A JOIN B USING (k)").fetchall()[0]
 
 
 def run(spark: SparkSession, policy: str, data: dict[str, list[pa.Table]]) -> dict[str, object]:
@@ -52,16 +52,17 @@ def run(spark: SparkSession, policy: str, data: dict[str, list[pa.Table]]) -> di
         out = str(Path(folder) / "out")
         rows = a.join(b, on="A.k = B.k").select("A.v AS v", "B.w AS w")
         writer = rows.writeStream.format("parquet").option("path", out).option("partitionGroups", GROUPS)
-        query = writer.option("adaptation", policy).trigger(availableNow=True).start()
+        writer = writer.option("checkpointLocation", str(Path(folder) / "checkpoint")).option("adaptation", policy)
+        query = writer.trigger(availableNow=True).start()
         assert query.awaitTermination(PATIENCE_S)
         assert query.exception() is None
-        got = duckdb.sql(f"SELECT {SUMS} FROM '{out}/*.parquet'").fetchone()
+        got, events = duckdb.sql(f"SELECT {SUMS} FROM '{out}/*.parquet'").fetchall()[0], query.events()
     metrics = [report["customMetrics"] for report in query.recentProgress if report["customMetrics"]]
     return {
         "policy": policy,
         "exact": got == expected(data),
-        "splits": [event for event in query.events() if event["kind"] == "split"],
-        "moves": [event for event in query.events() if event["kind"] == "move"],
+        "splits": [event for event in events if event["kind"] == "split"],
+        "moves": [event for event in events if event["kind"] == "move"],
         "executors": len({place for site in metrics[-1]["sites"] for place in site["executors"]}),
         "rowsIn": [[site["rowsIn"] for site in each["sites"]] for each in metrics],
         "busyMs": [[site["busyMs"] for site in each["sites"]] for each in metrics],
