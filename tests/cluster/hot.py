@@ -18,7 +18,7 @@ from tests.support.spark_runs import PATIENCE_S
 import watersmeet as wm
 
 EPOCHS, ROWS, KEYS = 12, 60_000, 100_000
-HOT_KEY, HOT_PART, HOT_MATCHES = 7, 0.8, 8
+HOT_KEY, HOT_PART, HOT_MATCHES = 7, 0.8, 60
 SITES, GROUPS = 2, 40
 
 
