@@ -9,6 +9,7 @@ from tests.support.spark_runs import run
 import watersmeet as wm
 from watersmeet.driver.task_specs import TaskSpecs
 from watersmeet.driver.topology import Topology
+from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import Plan
 from watersmeet.model.query import FilterNode, JoinNode, Node, Query, StreamNode
 from watersmeet.operators.hashing import xxhash64
@@ -17,9 +18,9 @@ from watersmeet.operators.spec import InputSpec
 from watersmeet.planning import plan
 from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, tag_of
 from watersmeet.site.spec import LevelSpec
-from watersmeet.site.travel import HEAD, Parcels, Rows, Slots, unpack
+from watersmeet.site.travel import HEAD, Parcels, Route, Rows, Slots, unpack
 from watersmeet.state.groups import group_of
-from watersmeet.state.manifest import Manifest, OperatorState
+from watersmeet.state.manifest import Manifest, OperatorState, Split
 from watersmeet.storage.local import LocalStorage
 
 GROUPS, SITES = 8, 3
@@ -131,3 +132,24 @@ def _table(rng: np.random.Generator) -> pa.Table:
 
 def _fields(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
     return [(field.name, field.type) for field in schema] + ([] if "B.m" in schema.names else [("B.m", pa.int32())])
+
+
+KINDS = [pa.bool_(), pa.int8(), pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us", "UTC")]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_rows_of_a_split_group_are_dealt_out_by_their_values_or_copied(kind):
+    """Whatever the type, also where values are null; the same rows go to the same sites when a task is repeated."""
+    values = pa.array([None, 0, 1, *([1] * 97)], pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
+    numbers, hashes = pa.array(range(100)), np.zeros(100, np.uint64)
+    sites = np.array(ROUTING, "uint16").tobytes()
+    source = InputSpec(4, OperatorId("join1"), InputName("A"), 1, pa.schema({"v": kind}), ("k",))
+    dealt = Route(source, ("k",), sites, (Split(0, InputName("A"), (0, 1, 2)),))
+    index, places = dealt.places(hashes, [values, numbers], GROUPS)
+    assert index.tolist() == list(range(100))
+    assert np.bincount(places, minlength=3).min() > 15
+    backwards = dealt.places(hashes, [column.take(pa.array(range(99, -1, -1))) for column in (values, numbers)], GROUPS)
+    assert backwards[1][::-1].tolist() == places.tolist()
+    copied = Route(source, ("k",), sites, (Split(0, InputName("B"), (0, 2)),))
+    index, places = copied.places(hashes, [values, numbers], GROUPS)
+    assert [sorted(index[places == site].tolist()) for site in range(3)] == [list(range(100)), [], list(range(100))]

@@ -186,8 +186,13 @@ def unpack(source: InputSpec, parcel: pa.Buffer) -> pa.RecordBatch:
 def _lots(columns: Sequence[pa.Array], mine: Index) -> Hashes:
     """A number for each of some rows, to deal them out by: always the same, as a task may be repeated."""
     numbers = [column.take(pa.array(mine)) for column in columns if is_hashable(column.type)]
-    whole = [column.fill_null(pa.scalar(0).cast(column.type)) for column in numbers]
+    whole = [column.fill_null(_nought(column.type)) for column in numbers]
     return xxhash64(whole) if whole else np.zeros(len(mine), np.uint64)
+
+
+def _nought(kind: pa.DataType) -> pa.Scalar:
+    """The number 0 as a value of a type that is hashed here; Arrow makes dates of 32 bits only."""
+    return pa.scalar(0, pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
 
 
 def _parcels(tag: int, rows: pa.RecordBatch, index: Index, sites: Sites, site_keys: Sequence[int]) -> pa.RecordBatch:
