@@ -2,7 +2,7 @@
 
 The paper has a tuple of each stream every 10 to 30 ms, for 40 to 60 minutes. Here there are fewer tuples, and an epoch
 stands for one or two minutes of them. Where adaptations may follow each other every 15, 30 or 45 seconds, an epoch
-stands for 15 seconds, and so the paper's hour has become ten minutes.
+stands for 15 seconds, and so 30 epochs are the eighth part of its hour.
 """
 
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ def reverse_local_output(pool: Pool, pressure: Pressure) -> Worth:
     return -local_output(pool, pressure)
 
 
-BALANCING = {"memory": MemoryPolicy, "lazy-disk": LazyDiskPolicy, "active-disk": ActiveDiskPolicy}
+BALANCING = ("memory", "lazy-disk", "active-disk")
 """The policies that balance memory."""
 
 LAB_STRATEGIES: dict[str, Strategy] = {REVERSE: reverse_local_output}
@@ -43,9 +43,14 @@ def lab_strategies() -> Iterator[None]:
 
 @contextmanager
 def thresholds(theta_d: float, span: int) -> Iterator[None]:
-    """Let policies that balance memory have other thresholds for the body of the block."""
+    """Let policies that balance memory have other thresholds for the body of the block.
+
+    Active-disk compares output rates as often as memory may be balanced.
+    """
     before = dict(ADAPTATIONS)
-    ADAPTATIONS.update({name: partial(policy, theta_d=theta_d, span=span) for name, policy in BALANCING.items()})
+    ADAPTATIONS["memory"] = partial(MemoryPolicy, theta_d=theta_d, span=span)
+    ADAPTATIONS["lazy-disk"] = partial(LazyDiskPolicy, theta_d=theta_d, span=span)
+    ADAPTATIONS["active-disk"] = partial(ActiveDiskPolicy, theta_d=theta_d, span=span, sample=span)
     try:
         yield
     finally:

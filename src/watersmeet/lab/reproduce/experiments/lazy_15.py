@@ -26,7 +26,7 @@ def _judge(runs: Runs) -> list[Finding]:
         Finding("Relocation is nearly free, however often.", times_told(runs), is_nearly_free(runs)),
         Finding(
             "The longer the time between adaptations, the fewer: 31, 27 and 24 in an hour.",
-            f"{', '.join(f'{count} {name}' for name, count in counts.items())}, in the sixth part of an hour",
+            f"{', '.join(f'{count} {name}' for name, count in counts.items())}, in the eighth part of an hour",
             all(more > fewer for more, fewer in pairwise(counts.values())),
         ),
     ]

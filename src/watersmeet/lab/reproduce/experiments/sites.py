@@ -16,11 +16,11 @@ from watersmeet.lab.reproduce.spread import Spread
 from watersmeet.lab.reproduce.tables import Table, memory_table, output_table, runs_table
 
 SITES = (1, 2, 3, 4, 5)
-SMALL = {n: Spread((1,), sites=n, minutes=40, label="small", full=Size(12, 600, 3_000)) for n in SITES}
-LARGE = {n: Spread((2,), sites=n, minutes=40, label="large", full=Size(12, 1_200, 6_000)) for n in SITES}
-ALTERNATING = Spread((1,), sites=2, minutes=10, label="alternating load", full=Size(40, 600, 6_000), phase=10)
-UNEVEN = Spread((3,), sites=3, minutes=60, weights=(4, 1, 1), label="two thirds on one site", full=Size(20, 800, 6_000))
-BY_SITE = Spread((4, 1, 1), sites=3, minutes=60, label="ratios 4,1,1 by site", full=Size(24, 800, 6_000), by_site=True)
+SMALL = {n: Spread((1,), sites=n, minutes=40, label="small", full=Size(10, 600, 3_000)) for n in SITES}
+LARGE = {n: Spread((2,), sites=n, minutes=40, label="large", full=Size(10, 1_200, 6_000)) for n in SITES}
+ALTERNATING = Spread((1,), sites=2, minutes=7.5, label="alternating load", full=Size(30, 600, 6_000), phase=10)
+UNEVEN = Spread((3,), sites=3, minutes=60, weights=(4, 1, 1), label="two thirds on one site", full=Size(15, 800, 6_000))
+BY_SITE = Spread((4, 1, 1), sites=3, minutes=60, label="ratios 4,1,1 by site", full=Size(30, 500, 6_000), by_site=True)
 
 NONE, AUTO = "no relocation", "auto (ours)"
 SPILLING = "local-output"
