@@ -11,6 +11,7 @@ from watersmeet.lab.grouping import engine_group
 from watersmeet.lab.reproduce.experiment import Runs
 from watersmeet.lab.reproduce.experiments import (
     EXPERIMENTS,
+    flux_two_sites,
     lazy_06,
     lazy_07,
     lazy_14,
@@ -28,7 +29,7 @@ from watersmeet.lab.reproduce.setting import Size, Treatment
 from watersmeet.lab.reproduce.strategies import thresholds
 
 SIZE = Size(epochs=12, rows=660, tuple_range=1_200, groups=30)
-LAZY = ("lazy-06", "lazy-07", "lazy-14", "lazy-15", "lazy-16", "lazy-17", "lazy-20", "lazy-21")
+LAZY = ("lazy-06", "lazy-07", "lazy-14", "lazy-15", "lazy-16", "lazy-17", "lazy-20", "lazy-21", "flux-two-sites")
 
 
 def test_all_need_several_executors():
@@ -106,21 +107,25 @@ def test_a_large_query_stops_when_a_site_is_full():
     ]
 
 
-def moved(times, second_ms=1000) -> Record:
-    return made(moves=tuple(Move(epoch, 0, 1, 1, 1) for epoch in range(times)), epoch_ms=(9000, second_ms))
+def moved(times, slow_ms=1000) -> Record:
+    """A run in which groups move after each of some epochs; those that follow take a certain time."""
+    moves = tuple(Move(epoch, 0, 1, 1, 1) for epoch in range(3, 3 + times))
+    epoch_ms = [9000] * 3 + [slow_ms] * times + [1000] * 2
+    return made((5,) * len(epoch_ms), ((1,) * len(epoch_ms),) * 2, moves=moves, epoch_ms=tuple(epoch_ms))
 
 
 def test_relocation_is_nearly_free_or_not():
-    def runs(names, counts, slow_ms=1000):
+    def runs(names, counts, slow_ms=1100):
         treated = {name: moved(count, slow_ms) for name, count in zip(names, counts, strict=True)}
         return Runs(ALTERNATING, 1, made(), {NONE: made(), **treated})
 
     differences, spans = lazy_14.DIFFERENCES, lazy_15.SPANS
     assert held(lazy_14._judge, runs(differences, (2, 24))) == [True, True]  # noqa: SLF001
     assert held(lazy_14._judge, runs(differences, (0, 24), 1101)) == [False, False]  # noqa: SLF001
+    assert held(lazy_14._judge, runs(differences, (0, 0))) == [False, False]  # noqa: SLF001
     assert held(lazy_15._judge, runs(spans, (31, 27, 24))) == [True, True]  # noqa: SLF001
     assert held(lazy_15._judge, runs(spans, (31, 27, 27))) == [True, False]  # noqa: SLF001
-    assert cumulative(runs(spans, (1, 1, 1), 2000))[NONE] == ([0.0, 0.0, 1.0], (0, 5, 10))
+    assert cumulative(runs(spans, (1, 1, 1)))[NONE] == ([0.0, 0.0, 1.0], (0, 5, 10))
 
 
 @pytest.mark.parametrize(("levels", "verdict"), [(((10, 10), (9, 8)), True), (((10, 10), (7, 7)), False)])
@@ -158,6 +163,15 @@ def test_active_disk_overtakes_or_not():
     assert held(lazy_21._judge, runs) == [True, True, True]  # noqa: SLF001
     runs = Runs(BY_SITE, 9, free, dict(zip(lazy_21.TREATMENTS, (lazy, lazy, spilled((40, 9))), strict=True)))
     assert held(lazy_21._judge, runs) == [False, False, False]  # noqa: SLF001
+
+
+def test_simulator_and_engine_make_the_same_moves_or_not():
+    ways = flux_two_sites.simulated(20)
+    assert ways[:3] == [(0, 1)] * 3
+    assert [finding.held for finding in flux_two_sites.judge(ways, ways)] == [True, True, True]
+    there_and_back = [*ways, (0, 1), (1, 0)]
+    assert [finding.held for finding in flux_two_sites.judge(there_and_back, ways)] == [True, False, True]
+    assert [finding.held for finding in flux_two_sites.judge([], ways)] == [False, False, False]
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ NO_BUDGET = 1 << 40
 class Spread(ThreeWay):
     """The query on several sites; ``label`` names it, ``full`` is its size.
 
-    With a ``phase``, the halves of the groups get ten times as many tuples in turn, for so many epochs. Where there are
+    With a ``phase``, the halves of the groups get ``times`` as many tuples in turn, for so many epochs. Where there are
     ratios ``by_site``, they are those of the groups that each site has at first.
     """
 
@@ -29,6 +29,7 @@ class Spread(ThreeWay):
     label: str = ""
     full: Size = QUICK
     phase: int = 0
+    times: float = 10.0
     by_site: bool = False
 
     @property
@@ -43,7 +44,7 @@ class Spread(ThreeWay):
     def streams(self, size: Size) -> Streams:
         """Make the data."""
         if self.phase:
-            column = AlternatingColumn(size.tuple_range, self.ratios, size.groups, engine_group, self.phase)
+            column = AlternatingColumn(size.tuple_range, self.ratios, size.groups, engine_group, self.phase, self.times)
             return three_way_of(column, SEED, size.epochs, size.rows)
         if not self.by_site:
             return super().streams(size)

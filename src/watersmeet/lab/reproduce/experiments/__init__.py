@@ -34,6 +34,7 @@ _MODULES = (
     "flux_08",
     "flux_09",
     "flux_10",
+    "flux_two_sites",
 )
 _FOUND: tuple[Experiment, ...] = tuple(import_module(f"{__name__}.{name}").EXPERIMENT for name in _MODULES)
 EXPERIMENTS = {experiment.name: experiment for experiment in _FOUND}

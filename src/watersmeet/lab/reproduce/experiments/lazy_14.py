@@ -4,10 +4,10 @@ from watersmeet.lab.reproduce.bench import Bench
 from watersmeet.lab.reproduce.experiment import Outcome, Runs
 from watersmeet.lab.reproduce.experiments.relocation import (
     DIFFERENCES,
+    costs_told,
     cumulative,
     is_nearly_free,
     relocated,
-    times_told,
 )
 from watersmeet.lab.reproduce.experiments.sites import experiment, outcome
 from watersmeet.lab.reproduce.figures import lines
@@ -27,7 +27,7 @@ def _measure(bench: Bench) -> Outcome:
 def _judge(runs: Runs) -> list[Finding]:
     few, many = (runs[name].decisions for name in DIFFERENCES)
     return [
-        Finding("Relocation is nearly free, whatever starts it.", times_told(runs), is_nearly_free(runs)),
+        Finding("Relocation is nearly free, whatever starts it.", costs_told(runs), is_nearly_free(runs)),
         Finding(
             "The higher the percentage, the more often groups move: 24 times at 90 %, 2 times at 50 %.",
             f"{many} times at 90 %, {few} times at 50 %",

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from watersmeet.lab.reproduce.bench import Bench
 from watersmeet.lab.reproduce.experiment import Outcome, Runs
-from watersmeet.lab.reproduce.experiments.relocation import SPANS, cumulative, is_nearly_free, relocated, times_told
+from watersmeet.lab.reproduce.experiments.relocation import SPANS, costs_told, cumulative, is_nearly_free, relocated
 from watersmeet.lab.reproduce.experiments.sites import experiment, outcome
 from watersmeet.lab.reproduce.figures import lines
 from watersmeet.lab.reproduce.findings import Finding
@@ -23,7 +23,7 @@ def _measure(bench: Bench) -> Outcome:
 def _judge(runs: Runs) -> list[Finding]:
     counts = {name: runs[name].decisions for name in SPANS}
     return [
-        Finding("Relocation is nearly free, however often.", times_told(runs), is_nearly_free(runs)),
+        Finding("Relocation is nearly free, however often.", costs_told(runs), is_nearly_free(runs)),
         Finding(
             "The longer the time between adaptations, the fewer: 31, 27 and 24 in an hour.",
             f"{', '.join(f'{count} {name}' for name, count in counts.items())}, in the eighth part of an hour",
