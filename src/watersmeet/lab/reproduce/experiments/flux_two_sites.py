@@ -89,7 +89,7 @@ def _measure(bench: Bench) -> Outcome:
     return Outcome([*claims, exactness(runs)], tables, _draw(engine, simulator), exact=not runs.wrong)
 
 
-def _rows(told: dict[str, list[Way]]) -> list[tuple[object, ...]]:
+def _rows(told: dict[str, list[Way]]) -> list[tuple[str | int | float, ...]]:
     return [(name, number, *way) for name, ways in told.items() for number, way in enumerate(ways)]
 
 
