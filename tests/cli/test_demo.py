@@ -53,14 +53,14 @@ def table(name, rows) -> pa.Table:
 
 @pytest.mark.parametrize(("results", "exit_code", "words"), [(30, 0, "✓ exact"), (29, 1, "✗ wrong since epoch 0")])
 def test_a_number_of_results_that_is_not_exact_is_no_success(tmp_path, monkeypatch, results, exit_code, words):
-    monkeypatch.setattr(command, "_run", lambda *_: (record_of(results), Stop()))
+    monkeypatch.setattr(command, "_run", lambda *_, **__: (record_of(results), Stop()))
     done = CliRunner().invoke(app, ["demo", "--picture", str(tmp_path / "demo.png")])
     assert (done.exit_code, words in done.output) == (exit_code, True)
 
 
 def test_without_a_library_for_pictures_the_demo_says_so_first_and_draws_none(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr(command, "_run", lambda *_: (record_of(30), Stop()))
+    monkeypatch.setattr(command, "_run", lambda *_, **__: (record_of(30), Stop()))
     arguments = ["demo", "--picture", str(tmp_path / "demo.png")]
     text, values = (CliRunner().invoke(app, [*arguments, "--output", output]) for output in ("text", "json"))
     assert (text.exit_code, values.exit_code) == (0, 0)
@@ -80,4 +80,48 @@ def record_of(results) -> Record:
 
 
 def _no_runs():
-    return SimpleNamespace(read=lambda _: SimpleNamespace(sites=1, runs={}))
+    return SimpleNamespace(read=lambda _: SimpleNamespace(sites=1, runs={}, operators={}))
+
+
+def placed(*routing) -> SimpleNamespace:
+    """A manifest of one operator without rows."""
+    return SimpleNamespace(sites=2, runs={}, operators={"join1": SimpleNamespace(routing=routing)})
+
+
+def skewed_record() -> Record:
+    """Four epochs; all groups are on the first site until the second epoch ends, and the slowest site is told."""
+    manifests = [placed(0, 0, 0, 0), placed(0, 1, 0, 1), placed(0, 1, 0, 1), placed(0, 1, 0, 1)]
+    record = Record(Sizes(4, 10, 1), "ck", [5] * 4, SimpleNamespace(read=manifests.__getitem__), is_skewed=True)
+    for number, busy_ms in enumerate([(90, 0), (80, 0), (60, 20), (30, 30)]):
+        operator = OperatorEpoch("join1", 50, 0, 50, 4000)
+        results = 5 if number == 0 else 0
+        record.add(Epoch(number, number, 50, results, 1000, 50, 4000, (operator,), busy_ms, {"run": 900}))
+    return record
+
+
+def test_what_moves_is_told_with_how_uneven_sites_were(tmp_path, monkeypatch):
+    record = skewed_record()
+    assert (record.placed[0], record.placed[-1], record.moved) == ((4, 0), (2, 2), [0, 2, 0, 0])
+    assert record.unevenness == [2.0, 2.0, 1.5, 1.0]
+    assert record.unevenness_by_moves == (2.0, 1.25)
+    monkeypatch.setattr(command, "_run", lambda *_, **__: (record, Stop()))
+    done = CliRunner().invoke(app, ["demo", "--skew", "--picture", str(tmp_path / "demo.png")])
+    assert done.exit_code == 0, done.output
+    assert "2 groups, after epoch 1" in done.output
+    assert (tmp_path / "demo.png").read_bytes().startswith(PNG)
+
+
+def test_one_site_cannot_be_skewed():
+    done = CliRunner().invoke(app, ["demo", "--skew", "--sites", "1"])
+    assert done.exit_code == 1
+    assert "--sites is 1" in done.output
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_skewed_demo_is_exact_and_starts_on_one_site(tmp_path):
+    arguments = ("--skew", "--epochs", 5, "--rows", 2000, "--picture", tmp_path / "demo.png")
+    told = succeed_json("demo", *arguments, env={"TMPDIR": str(tmp_path)})
+    assert told["exact"]
+    assert told["groupsBySite"][0] == [900, 0]
+    assert all(sum(placed) == 900 for placed in told["groupsBySite"])

@@ -6,13 +6,13 @@ import pytest
 
 from watersmeet.adapt.spilling import STRATEGIES
 from watersmeet.api.options import parse
+from watersmeet.lab.grouping import engine_group
 from watersmeet.lab.reproduce.experiment import Runs
 from watersmeet.lab.reproduce.experiments import EXPERIMENTS
 from watersmeet.lab.reproduce.experiments.pushing import BY_THIRDS
 from watersmeet.lab.reproduce.experiments.spilling import FAN_OUT_311, RATIOS_133, RATIOS_311
 from watersmeet.lab.reproduce.findings import Finding
 from watersmeet.lab.reproduce.fiveway import NOWHERE
-from watersmeet.lab.reproduce.grouping import engine_group
 from watersmeet.lab.reproduce.record import Fingerprint, record
 from watersmeet.lab.reproduce.report import ExperimentReport, Report
 from watersmeet.lab.reproduce.run import choose, reproduce

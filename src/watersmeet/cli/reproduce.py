@@ -85,7 +85,7 @@ def _folders(names: list[str], out: Path | None, *, every: bool) -> dict[str, Pa
 def _run(folders: dict[str, Path], output: Output, *, quick: bool) -> "Report":
     """Show a line for every run; on a terminal also the epoch that a run has come to."""
     from watersmeet.cli.session import spark_session
-    from watersmeet.lab.reproduce.bench import SPARK_CONF
+    from watersmeet.lab.reproduce.bench import CLUSTER_CONF, CLUSTER_MASTER, SPARK_CONF
     from watersmeet.lab.reproduce.experiments import EXPERIMENTS
     from watersmeet.lab.reproduce.run import reproduce as carry_out
 
@@ -93,8 +93,10 @@ def _run(folders: dict[str, Path], output: Output, *, quick: bool) -> "Report":
     conf = SPARK_CONF | SHORT_RUN if quick else SPARK_CONF
     if not any(EXPERIMENTS[name].needs_spark for name in folders):
         return carry_out(None, folders, lambda line: _say(console, line), quick=quick)
+    on_cluster = any(EXPERIMENTS[name].needs_cluster for name in folders)  # then all are, as there is one session
+    master, conf = (CLUSTER_MASTER, conf | CLUSTER_CONF) if on_cluster else ("local[2]", conf)
     with (
-        spark_session(console, master="local[2]", app_name="watersmeet-reproduce", conf=conf) as spark,
+        spark_session(console, master=master, app_name="watersmeet-reproduce", conf=conf) as spark,
         console.status("Making the streams ...") as status,
     ):
         watch = status.update if console.is_terminal else None

@@ -63,6 +63,7 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
         files=options.files,
         crash=crash,
         forget_pairs=switches().forget_pairs,
+        slow=switches().slow,
         is_limited=options.memory.is_limited,
         round_bytes=round_bytes,
         rejected_path=options.rejected_path,

@@ -1,8 +1,8 @@
 """Switches that tests throw to make the engine wrong or its storage unreliable on purpose."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from watersmeet.storage.base import Storage
 
@@ -12,12 +12,13 @@ class Switches:
     """``forget_pairs`` never joins new rows with new rows; ``wrap`` puts a storage in front of the real one.
 
     Without ``trace`` results are not traced back to the groups they came through: for measuring what that costs.
-    Without ``shortcut`` small epochs go the way of large ones.
+    Without ``shortcut`` small epochs go the way of large ones. Sites that are ``slow`` take so many times as long.
     """
 
     forget_pairs: bool = False
     trace: bool = True
     shortcut: bool = True
+    slow: Mapping[int, float] = field(default_factory=dict)
     wrap: Callable[[Storage], Storage] = lambda storage: storage
 
 

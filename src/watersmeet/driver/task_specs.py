@@ -43,6 +43,7 @@ class TaskSpecs:
     files: ResultFormat | None = None
     crash: CrashPlan | None = None
     forget_pairs: bool = False
+    slow: Mapping[int, float] = field(default_factory=dict)
     is_limited: bool = False
     round_bytes: int = ROUND_LIMIT_BYTES
     rejected_path: str | None = None
@@ -88,6 +89,7 @@ class TaskSpecs:
             files=self.files if level == topology.depth - 1 else None,
             crash=self.crash,
             forget_pairs=self.forget_pairs,
+            slow=self.slow,
             is_limited=self.is_limited,
             round_bytes=self.round_bytes,
             packed=topology.packs(level),

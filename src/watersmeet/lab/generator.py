@@ -203,6 +203,13 @@ def three_way(  # noqa: PLR0913 - the papers' factors
     3
     """
     join = JoinColumn(tuple_range, _ratios(ratio, 0.0, partitions, seed), partitions, partition_of)
+    return three_way_of(join, seed, epochs, rows_per_epoch, payload_bytes)
+
+
+def three_way_of(
+    join: JoinColumn, seed: int, epochs: int, rows_per_epoch: int, payload_bytes: int = 16
+) -> dict[str, list[pa.Table]]:
+    """Make three streams that share a column."""
     shapes: Shapes = {name: {f"{name.lower()}1": join, f"{name.lower()}2": None} for name in "ABC"}
     made = generate(shapes, seed=seed, epochs=epochs, rows_per_epoch=rows_per_epoch, payload_bytes=payload_bytes)
     return _by_stream(shapes, made)

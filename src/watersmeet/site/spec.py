@@ -107,6 +107,7 @@ class LevelSpec:
     files: ResultFormat | None = None
     crash: CrashPlan | None = None
     forget_pairs: bool = False
+    slow: Mapping[int, float] = field(default_factory=dict)
     only_stores: bool = False
     is_limited: bool = False
     round_bytes: int = ROUND_LIMIT_BYTES

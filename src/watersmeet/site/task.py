@@ -99,6 +99,7 @@ class SiteTask:
         while True:
             started = time.monotonic()
             arrived = next(rounds, None)
+            self._linger(started)
             self._receive_s += time.monotonic() - started
             if arrived is None:
                 return
@@ -205,10 +206,16 @@ class SiteTask:
         while True:
             started = time.monotonic()
             batch = next(batches, None)
+            self._linger(started)
             self._busy_s += time.monotonic() - started
             if batch is None:
                 return
             yield batch
+
+    def _linger(self, started: float) -> None:
+        """Take as many times as long as a test wants of this site."""
+        if self._site in self._spec.slow:
+            time.sleep((self._spec.slow[self._site] - 1) * (time.monotonic() - started))
 
     def _forget_dead_runs(self) -> None:
         """Let go of runs that no site of this level has any more, so that their disk space can be freed."""

@@ -14,7 +14,7 @@ from watersmeet.adapt.policy import MemoryOptions, Policy
 
 NONE, DEFAULT_ADAPTATION = "none", "auto"
 
-ADAPTATIONS: Mapping[str, Callable[[MemoryOptions], Policy]] = {
+ADAPTATIONS: dict[str, Callable[[MemoryOptions], Policy]] = {
     "memory": MemoryPolicy,
     "lazy-disk": LazyDiskPolicy,
     "active-disk": ActiveDiskPolicy,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from watersmeet.cli.report import Output, OutputOption, print_json, progress_console, reporting
+from watersmeet.model.errors import OptionError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +28,10 @@ def demo(
     sites: Annotated[
         int | None, typer.Option(min=1, help="Sites the state is spread over.", show_default="one a core")
     ] = None,
+    *,
+    skew: Annotated[
+        bool, typer.Option("--skew", help="All groups start on one site, of two or more: watch them move.")
+    ] = False,
     output: OutputOption = Output.text,
     picture: Annotated[Path, typer.Option(help="Where to draw the picture of the run.")] = Path("out/demo.png"),
 ) -> None:
@@ -36,18 +41,26 @@ def demo(
     started inside the command. At the end the number of results is compared with a count that joins nothing; the
     exit code is 1 where they differ. The checkpoint stays, so that its state can be looked into. The picture needs
     the extra ``watersmeet[lab]``; without it there is none.
+
+    With --skew one site has all the work at first. Groups move while the query runs, and the others get their part.
     """
     with reporting(output):
         from watersmeet.cli.demo.query import Sizes
 
         drawn = _drawn(picture, output)
-        record, stop = _run(Sizes(epochs, rows, seed), sites, output)
+        _check_sites(sites, skew=skew)
+        record, stop = _run(Sizes(epochs, rows, seed), sites, output, skew=skew)
         if stop:
             progress_console(output).print(f"stopped after {len(record.epochs)} of {epochs} epochs")
         else:
             _finish(record, drawn, output)
     if stop or not record.exact:
         raise typer.Exit(stop.exit_code or 1)
+
+
+def _check_sites(sites: int | None, *, skew: bool) -> None:
+    if skew and sites == 1:
+        raise OptionError("--sites is 1", why="with --skew groups move between sites", how="give two or more, or none")
 
 
 def _drawn(picture: Path, output: Output) -> Path | None:
@@ -61,7 +74,7 @@ def _drawn(picture: Path, output: Output) -> Path | None:
     return None
 
 
-def _run(sizes: "Sizes", sites: int | None, output: Output) -> "tuple[Record, Stop]":
+def _run(sizes: "Sizes", sites: int | None, output: Output, *, skew: bool) -> "tuple[Record, Stop]":
     from watersmeet.cli.demo.exact import results_after_each_epoch
     from watersmeet.cli.demo.query import make_streams, start
     from watersmeet.cli.demo.record import Record
@@ -76,10 +89,11 @@ def _run(sizes: "Sizes", sites: int | None, output: Output) -> "tuple[Record, St
             streams = make_streams(sizes)
             expected = results_after_each_epoch(streams)
         checkpoint = Path(tempfile.mkdtemp(prefix="watersmeet-demo-"))
-        record = Record(sizes, str(checkpoint), expected, VersionStore(open_storage(str(checkpoint / "state"))))
+        store = VersionStore(open_storage(str(checkpoint / "state")))
+        record = Record(sizes, str(checkpoint), expected, store, is_skewed=skew)
         with stop_on_signals() as stop:
             with console.status("Starting the query ..."):
-                query = start(spark, streams, sites, checkpoint)
+                query = start(spark, streams, sites, checkpoint, is_skewed=skew)
             _watch(query, record, stop, console, output)
     return record, stop
 
@@ -99,7 +113,8 @@ def _watch(query: "Query", record: "Record", stop: "Stop", console: "Console", o
     for epoch in follow(query, stop):
         record.add(epoch)
         if output is Output.text:
-            console.print(epoch.line(), markup=False, soft_wrap=True)
+            told = f", {record.moved[-1]} groups move" if record.moved[-1] else ""
+            console.print(f"{epoch.line()}{told}", markup=False, soft_wrap=True)
 
 
 def _finish(record: "Record", picture: Path | None, output: Output) -> None:

@@ -1,4 +1,4 @@
-"""The demo as a picture: what went in and out, how the state grew, and where the time went."""
+"""The demo as a picture: what went in and out, how the state grew or moved, and where the time went."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 BLUES = ("#c6dbef", "#6baed6", "#2171b5")
 ORANGE, GREY = "#e6550d", "#636363"
+SITES = ("#2171b5", "#e6550d", "#31a354", "#756bb1")
 STEPS = {"run": "#2171b5", "plan": "#9ecae1", "rest": "#d9d9d9"}
 
 
 def draw(record: Record, path: Path) -> None:
     """Write the picture as a PNG, or whatever the path's ending says."""
     figure = Figure(figsize=(11, 8.5), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08))
-    rows, state, times = figure.subplots(3, 1, sharex=True, height_ratios=(3, 3, 2))
-    _rows(rows, record)
-    _state(state, record)
-    _times(times, record)
-    for axes in (rows, state, times):
+    panels = (_busy, _placed, _rows, _times) if record.is_skewed else (_rows, _state, _times)
+    places = figure.subplots(len(panels), 1, sharex=True, height_ratios=(*[3] * (len(panels) - 1), 2))
+    for axes, panel in zip(places, panels, strict=True):
+        panel(axes, record)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#eeeeee")
         axes.set_axisbelow(True)
-    times.set_xlabel("epoch")
-    times.xaxis.set_major_locator(MaxNLocator(integer=True))
+    places[-1].set_xlabel("epoch")
+    places[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.suptitle(_headline(record), fontsize=14, fontweight="bold")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
@@ -40,6 +40,41 @@ def draw(record: Record, path: Path) -> None:
 def _headline(record: Record) -> str:
     check = "exact" if record.exact else "NOT EXACT"
     return f"A ⋈ B ⋈ C ⋈ D ⋈ E: {record.rows_in:,} rows in, {record.results:,} results, {check}"
+
+
+def _busy(axes: "Axes", record: Record) -> None:
+    """How long every site was busy, side by side; a line where groups have moved."""
+    sites = len(record.sites)
+    width = 0.8 / sites
+    for site in range(sites):
+        places = [epoch.epoch + (site - (sites - 1) / 2) * width for epoch in record.epochs]
+        heights = [epoch.busy_ms_by_site[site] / 1000 for epoch in record.epochs]
+        axes.bar(places, heights, width=width, color=SITES[site % len(SITES)], label=f"site {site}")
+    _mark_moves(axes, record)
+    axes.set_ylabel("seconds")
+    axes.set_title("How long every site was busy", loc="left")
+    axes.legend(frameon=False, loc="upper left", ncols=2)
+
+
+def _placed(axes: "Axes", record: Record) -> None:
+    """Groups by site, one on the other."""
+    bottom = [0] * len(record.epochs)
+    for site in range(len(record.sites)):
+        heights = [placed[site] for placed in record.placed]
+        numbers = [epoch.epoch for epoch in record.epochs]
+        axes.bar(numbers, heights, bottom=bottom, width=0.8, color=SITES[site % len(SITES)], label=f"site {site}")
+        bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
+    _mark_moves(axes, record)
+    axes.set_title("Groups of each site after every epoch", loc="left")
+
+
+def _mark_moves(axes: "Axes", record: Record) -> None:
+    """A move takes effect between two epochs."""
+    label = "groups move"
+    for epoch, count in zip(record.epochs, record.moved, strict=True):
+        if count:
+            axes.axvline(epoch.epoch + 0.5, color=ORANGE, ls="--", label=label)
+            label = "_"
 
 
 def _rows(axes: "Axes", record: Record) -> None:

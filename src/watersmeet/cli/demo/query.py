@@ -23,6 +23,8 @@ RANGES = 1.5
 """How often every value comes round while the demo lasts: results grow with the cube of it, and 1.5 makes about nine
 results of every row that arrives."""
 SMALLEST_RANGE = 30
+SKEWED_SITES = 2
+"""Sites where one of them is overloaded, unless more are asked for."""
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -39,16 +41,25 @@ def make_streams(sizes: Sizes) -> Streams:
     return five_way(sizes.seed, sizes.epochs, sizes.rows, tuple_range, RATIOS, SPREAD)
 
 
-def start(spark: "SparkSession", streams: Streams, sites: int | None, checkpoint: Path) -> "Query":
-    """Start the query; its results are counted and thrown away."""
+def start(
+    spark: "SparkSession", streams: Streams, sites: int | None, checkpoint: Path, *, is_skewed: bool = False
+) -> "Query":
+    """Start the query; its results are counted and thrown away.
+
+    Where it ``is_skewed``, all groups are on the first site, and every site is worked for by a process of its own.
+    """
     from watersmeet.api.flow import Flow
-    from watersmeet.testing.replay import replay
+    from watersmeet.testing import replay, thrown
 
     flow = Flow(spark)
     a, b, c, d, e = (flow.stream(name, replay(spark, tables)) for name, tables in streams.items())
     abc = flow.join(a, b, c, on="A.a1 = B.b1 AND B.b1 = C.c1")
     joined = abc.join(d, on="C.c2 = D.d1").join(e, on="D.d2 = E.e1").select(*COLUMNS)
     writer = joined.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    if is_skewed:
+        weights = ["1", *["0"] * ((sites or SKEWED_SITES) - 1)]
+        with thrown(shortcut=False):
+            return writer.option("siteWeights", ",".join(weights)).trigger(availableNow=True).start()
     if sites is not None:
         writer = writer.option("sites", sites)
     return writer.trigger(availableNow=True).start()

@@ -25,6 +25,9 @@ def as_values(record: Record, picture: Path | None) -> dict[str, object]:
         "checkpoint": record.checkpoint,
         "picture": str(picture) if picture else None,
         "sites": record.sites,
+        "groupsMoved": record.moved,
+        "groupsBySite": record.placed,
+        "slowestSiteOverMean": [round(value, 3) for value in record.unevenness],
         "epochs": record.epochs,
     }
 
@@ -39,12 +42,26 @@ def show(console: Console, record: Record, picture: Path | None) -> None:
     grid.add_row("results", f"{record.results:,} ({record.results / total_s:,.0f} a second)")
     grid.add_row("epochs", f"{len(record.epochs)}, median {record.median_s:.2f} s, longest {record.longest_s:.2f} s")
     grid.add_row("state", f"{record.epochs[-1].state_rows:,} rows, {size(record.epochs[-1].state_bytes)}")
+    if record.is_skewed:
+        grid.add_row("moves", _moves(record))
     if picture is not None:
         grid.add_row("picture", str(picture))
     grid.add_row("checkpoint", record.checkpoint)
     grid.add_row("", f"look into it: watersmeet state {record.checkpoint}")
     console.print(grid)
     console.print(_verdict(record), soft_wrap=True)
+
+
+def _moves(record: Record) -> str:
+    """What moved, and whether the sites are level after it."""
+    if not sum(record.moved):
+        return "none: it did not pay, or the run was too short to tell"
+    epochs = [str(epoch.epoch) for epoch, count in zip(record.epochs, record.moved, strict=True) if count]
+    told = f"{sum(record.moved):,} groups, after epoch {', '.join(epochs)}"
+    if record.unevenness_by_moves is None:
+        return told
+    before, after = record.unevenness_by_moves
+    return f"{told}; the slowest site was busy {before:.2f} times as long as the mean before, {after:.2f} times after"
 
 
 def _verdict(record: Record) -> Text:

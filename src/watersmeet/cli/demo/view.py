@@ -56,7 +56,17 @@ def _numbers(record: Record) -> RenderableType:
     grid.add_row("rows in", f"{record.rows_in:,}", _rate(last.rows_in, last_s))
     grid.add_row("results", f"{record.results:,}", _rate(last.rows_out, last_s), verdict(record))
     grid.add_row("epoch time", f"{last_s:.2f} s", Text(sparkline(record.times_s[-SPARK_LIMIT:]), style="cyan"))
+    if record.is_skewed:
+        uneven = Text(sparkline(record.unevenness[-SPARK_LIMIT:]), style="magenta")
+        grid.add_row("slowest site", f"{record.unevenness[-1]:.2f} x mean", uneven)
+        grid.add_row("groups moved", f"{sum(record.moved):,}", _last_moved(record))
     return grid
+
+
+def _last_moved(record: Record) -> str:
+    """When groups have moved for the last time."""
+    epochs = [epoch.epoch for epoch, count in zip(record.epochs, record.moved, strict=True) if count]
+    return f"after epoch {epochs[-1]}" if epochs else "none so far"
 
 
 def _rate(rows: int, last_s: float) -> str:
@@ -87,10 +97,10 @@ def _operators(record: Record) -> Table:
 
 
 def _sites(record: Record) -> Table:
-    table = _table("site", "", "busy")
+    table = _table("site", "groups", "busy")
     largest = max((site.state_bytes for site in record.sites), default=0)
     for site in record.sites:
-        start = (str(site.site), "", f"{site.busy_ms / 1000:.2f} s")
+        start = (str(site.site), f"{site.groups:,}", f"{site.busy_ms / 1000:.2f} s")
         table.add_row(*start, *_state(site.state_rows, site.state_bytes, largest, "magenta"))
     return table
 

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,12 +68,16 @@ def main() -> None:
 def run_ours(task: Task, way: Way) -> Outcome:
     """Our operators."""
     pipeline, frames, delivery = _begin(task, way)
-    writer = delivery.on(pipeline.relation(frames).writeStream).option("sites", CORES).trigger(availableNow=True)
+    suite = SUITES[task.suite]
+    writer = delivery.on(pipeline.relation(frames).writeStream).option("sites", suite.sites).options(**way.options)
+    writer = writer.trigger(availableNow=True)
     if way.has_budget and task.budget_bytes:
-        writer = writer.option("memoryBudget", task.budget_bytes // CORES)
-    with thrown(**way.switches, **make_place(task, way)):
+        writer = writer.option("memoryBudget", task.budget_bytes // suite.sites)
+    with thrown(slow=suite.slow, **way.switches, **make_place(task, way)):
         whole_s, query = _timed(writer.option("checkpointLocation", f"{task.work}/{CHECKPOINT}").start)
-    return _outcome(task, whole_s, query.recentProgress, delivery, BY_OURS)
+    outcome = _outcome(task, whole_s, query.recentProgress, delivery, BY_OURS)
+    moves = sum(len(event["groups"]) for event in query.events() if event["kind"] == "move")
+    return msgspec.structs.replace(outcome, moves=moves, **_by_site(query.recentProgress))
 
 
 def run_spark(task: Task, way: Way) -> Outcome:
@@ -137,6 +142,25 @@ def _outcome(task: Task, whole_s: float, reports: Sequence[Progress], delivery: 
         busy_ms=tuple(_busy_ms(report) for report in epochs),
         gauges={name: tuple(weighed) for name, weighed in delivery.gauges.items()},
     )
+
+
+def _by_site(reports: Sequence[Progress]) -> dict[str, tuple[object, ...]]:
+    """What every site did in the epochs of which that is still known."""
+    told = [report["customMetrics"] for report in reports if report["numInputRows"]]
+    epochs = [metrics["sites"] for metrics in told if metrics]
+    return {
+        "site_ms": tuple(tuple(float(site["busyMs"]) for site in sites) for sites in epochs),
+        "site_rows": tuple(tuple(int(site["rowsIn"]) for site in sites) for sites in epochs),
+        "executor_ms": tuple(map(_slowest_executor_ms, epochs)),
+    }
+
+
+def _slowest_executor_ms(sites: Sequence[Progress]) -> float:
+    """Sites of one executor are worked for one after the other."""
+    times: Counter[str] = Counter()
+    for site in sites:
+        times["+".join(site["executors"])] += site["busyMs"]
+    return float(max(times.values(), default=0))
 
 
 def _busy_ms(report: Progress) -> float:

@@ -6,6 +6,7 @@ from typing import Literal
 
 Contender = Literal[
     "watersmeet",
+    "watersmeet-still",
     "watersmeet-rows",
     "watersmeet-budget",
     "watersmeet-untraced",
@@ -42,6 +43,7 @@ class Way:
 
     ``sink`` is where results go (`delivery`), ``epochs`` are those it is shown. One that ``resumes`` goes on with a
     copy of the checkpoint that the suite's first contender left; ``storage`` is where ours keeps its state (`place`).
+    ``options`` are those of our query.
     """
 
     engine: Literal["watersmeet", "spark", "duckdb"]
@@ -49,6 +51,7 @@ class Way:
     sink: Literal["noop", "rows", "parquet", "gauged"] = "noop"
     has_budget: bool = False
     switches: Mapping[str, bool] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     epochs: Literal["all", "but last", "last"] = "all"
     storage: Literal["local", "remote"] = "local"
@@ -69,6 +72,7 @@ WAYS: dict[Contender, Way] = {
     "watersmeet": _ours(
         "our operators and the noop sink, which drops results where they are made; counted by the operators"
     ),
+    "watersmeet-still": _ours("as the first, but nothing moves between sites", options={"adaptation": "none"}),
     "watersmeet-rows": _ours(
         "the same, but every result becomes a row of Spark's and reaches its noop sink; counted there", sink="rows"
     ),

@@ -30,6 +30,9 @@ class Outcome(msgspec.Struct, frozen=True):
     weighed in every epoch. From outside come the peak of the memory of all its processes together, the memory of
     its Python workers over time, and the part of the machine's processors that processes of others used meanwhile:
     the more, the less its times say. Where it is the median of several runs, ``runs_s`` has the times of all.
+
+    Of ours also: for every epoch how long each site was busy and how many rows came to it; how long the slowest
+    executor was, one site after the other; and how many groups have moved.
     """
 
     contender: Contender
@@ -39,6 +42,10 @@ class Outcome(msgspec.Struct, frozen=True):
     epoch_results: tuple[int, ...] = ()
     state_bytes: int = 0
     busy_ms: tuple[float, ...] = ()
+    site_ms: tuple[tuple[float, ...], ...] = ()
+    site_rows: tuple[tuple[int, ...], ...] = ()
+    executor_ms: tuple[float, ...] = ()
+    moves: int = 0
     gauges: dict[str, tuple[int, ...]] = {}
     peak_bytes: int = 0
     others_share: float = 0.0
@@ -49,6 +56,26 @@ class Outcome(msgspec.Struct, frozen=True):
     def last_s(self) -> float:
         """The last and largest epoch."""
         return self.epoch_ms[-1] / 1000 if self.epoch_ms else 0.0
+
+    @property
+    def slowest_site_s(self) -> float:
+        """How long the slowest site of each epoch after the first was busy, in all."""
+        return sum(max(times) for times in self.site_ms[1:]) / 1000
+
+    @property
+    def slowest_executor_s(self) -> float:
+        """The same of the slowest executor."""
+        return sum(self.executor_ms[1:]) / 1000
+
+    @property
+    def largest_share(self) -> float:
+        """How many times its even share of an epoch's rows the busiest site had, as the mean of all epochs.
+
+        >>> Outcome("watersmeet", 1.0, 0, site_rows=((30, 10), (10, 10))).largest_share
+        1.25
+        """
+        shares = [max(rows) * len(rows) / sum(rows) for rows in self.site_rows if sum(rows)]
+        return sum(shares) / len(shares) if shares else 1.0
 
     @property
     def later_s(self) -> float:

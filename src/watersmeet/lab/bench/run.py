@@ -89,7 +89,8 @@ class _Contest:
         budget = suite.budget_bytes(size) if suite.budget_bytes else None
         data, prepared = str(self.folder / "data"), str(self._prepared)
         outcome = run_contender(Task(suite.name, name, data, str(work), size.heap, budget, prepared))
-        self.progress(f"{suite.name}: {name} took {show(outcome.whole_s, 's')} for {outcome.results:,} results")
+        moved = f", {outcome.moves:,} groups moved" if outcome.moves else ""
+        self.progress(f"{suite.name}: {name} took {show(outcome.whole_s, 's')} for {outcome.results:,} results{moved}")
         return outcome
 
     @property

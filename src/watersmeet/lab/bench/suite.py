@@ -1,11 +1,11 @@
 """What a suite of the benchmarks is."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watersmeet.lab.bench.contenders import Contender
 from watersmeet.lab.bench.data import Tables
-from watersmeet.lab.bench.outcome import Outcome
+from watersmeet.lab.bench.outcome import CORES, Outcome
 from watersmeet.lab.bench.pipeline import Pipeline
 from watersmeet.lab.bench.report import Comparison, Count, Target
 from watersmeet.lab.bench.units import Unit
@@ -28,7 +28,7 @@ class Suite:
     """The same data and the same query for some contenders, and what is expected of the outcome.
 
     Suites of one ``family`` are also run by its name. ``prepared_by`` runs first and once, and leaves its folder to the
-    others.
+    others. Ours has so many ``sites``; those that are ``slow`` take so many times as long.
     """
 
     name: str
@@ -43,6 +43,8 @@ class Suite:
     family: str = ""
     on_cluster: bool = False
     prepared_by: Contender | None = None
+    sites: int = CORES
+    slow: Mapping[int, float] = field(default_factory=dict)
 
 
 def gain(what: str, ours: float, theirs: float, unit: Unit, at_least: float | None = None) -> Comparison:

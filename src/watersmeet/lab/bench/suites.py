@@ -10,6 +10,7 @@ from watersmeet.lab.bench import (
     restart,
     ring,
     sinks,
+    skew,
     soak,
     threeway,
     tracing,
@@ -37,6 +38,7 @@ _ALL = (
     windows.COUNTED,
     ring.BAND_SUITE,
     ring.OVERLAP_SUITE,
+    *skew.SUITES,
 )
 SUITES: dict[str, Suite] = {suite.name: suite for suite in _ALL}
 SPILL = "spill"

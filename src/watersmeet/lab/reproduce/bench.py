@@ -11,15 +11,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet.api.query import Query
+from watersmeet.lab.bench.session import ALL_REGISTERED
 from watersmeet.lab.reproduce.record import Fingerprint, Record, record
 from watersmeet.lab.reproduce.setting import UNLIMITED, Setting, Size, Streams, Treatment
-from watersmeet.lab.reproduce.strategies import lab_strategies
+from watersmeet.lab.reproduce.strategies import lab_strategies, thresholds
 from watersmeet.testing.replay import replay
 
 SPARK_CONF = {"spark.sql.streaming.numRecentProgressUpdates": "250", "spark.sql.shuffle.partitions": "2"}
 """Progress of all epochs is kept, as the record is made at the end."""
 WITHOUT_LIMIT = "1t"
 """A budget that is never reached: live bytes are only counted where there is one."""
+CLUSTER_MASTER = "local-cluster[2,1,1024]"
+CLUSTER_CONF = {"spark.executor.memory": "1g", **ALL_REGISTERED}
+"""Two executors of one core, which are there before anything runs."""
 LOOK_EVERY_S = 1.0
 WARM_UP = Treatment("bottom-up")
 
@@ -72,7 +76,11 @@ class Bench:
             small.run(setting, WARM_UP)
 
     def _make(self, setting: Setting, treatment: Treatment) -> Record:
-        with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder, lab_strategies():
+        with (
+            tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder,
+            lab_strategies(),
+            thresholds(treatment.theta_d, treatment.span),
+        ):
             query = self._start(setting, treatment, Path(folder))
             self._wait(query, setting, treatment)
             fingerprint = self._fingerprint(Path(folder) / "results")
@@ -83,9 +91,12 @@ class Bench:
         writer = setting.relation(self._spark, self._frames(setting, size)).writeStream.format("parquet")
         writer = writer.option("path", str(folder / "results")).option("checkpointLocation", str(folder / "checkpoint"))
         writer = writer.options(sites=setting.sites, partitionGroups=size.groups, cleanup="end")
-        writer = writer.option("memoryBudget", WITHOUT_LIMIT).option("adaptation", "none")
+        writer = writer.option("memoryBudget", WITHOUT_LIMIT).option("adaptation", treatment.adaptation)
+        if setting.weights:
+            writer = writer.option("siteWeights", ",".join(f"{weight:g}" for weight in setting.weights))
         if treatment.strategy:
-            writer = writer.option("memoryBudget", setting.budget_bytes(quick=self.quick))
+            budget = treatment.budget or setting.budget_bytes(quick=self.quick)
+            writer = writer.option("memoryBudget", budget)
             writer = writer.options(spillStrategy=treatment.strategy, spillFraction=treatment.fraction, spillSeed=1)
         return writer.trigger(availableNow=True).start()
 
@@ -116,4 +127,5 @@ class Bench:
 
 def _told(made: Record) -> str:
     cleanup = f", {len(made.spills)} spills, cleanup {made.cleanup.time_ms / 1000:.1f} s" if made.spills else ""
-    return f"{made.results:,} of {made.total:,} results at run time{cleanup}"
+    moves = f", groups moved {made.decisions} times" if made.moves else ""
+    return f"{made.results:,} of {made.total:,} results at run time{cleanup}{moves}"

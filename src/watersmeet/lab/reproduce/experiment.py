@@ -61,13 +61,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure or number of a paper; those in the simulator need no Spark."""
+    """One figure or number of a paper; those in the simulator need no Spark, some need several executors."""
 
     name: str
     source: str
     title: str
     measure: Callable[[Bench], Outcome]
     needs_spark: bool = True
+    needs_cluster: bool = False
 
 
 Judge = Callable[[Runs], Sequence[Finding]]
@@ -85,12 +86,13 @@ def compare(
         runs = Runs(setting, budget, unlimited, bench.runs(setting, treatments))
         tables = {"runs": runs_table(runs.all), "output": output_table(runs.all), "memory": memory_table(runs.all)}
         claims = [finding.unjudged() if bench.quick else finding for finding in judge(runs)]
-        return Outcome([*claims, _exactness(runs)], tables, draw(runs), exact=not runs.wrong)
+        return Outcome([*claims, exactness(runs)], tables, draw(runs), exact=not runs.wrong)
 
     return measure
 
 
-def _exactness(runs: Runs) -> Finding:
+def exactness(runs: Runs) -> Finding:
+    """That no run's results are others."""
     seen = f"the same {runs.unlimited.total:,} results in all {len(runs.all)} runs"
     if runs.wrong:
         seen = f"other results in {', '.join(runs.wrong)}"

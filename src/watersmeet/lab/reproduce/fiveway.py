@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.api.flow import Flow
 from watersmeet.api.relation import Relation
 from watersmeet.lab.generator import Int64s, five_way
-from watersmeet.lab.reproduce.grouping import engine_group
+from watersmeet.lab.grouping import engine_group
 from watersmeet.lab.reproduce.setting import Size, Streams
 
 SEED = 16
@@ -43,6 +43,7 @@ class FiveWay:
     fan_out: float | None = None
     sites: int = 2
     minutes: float = 50
+    weights: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:

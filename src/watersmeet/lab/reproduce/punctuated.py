@@ -36,6 +36,7 @@ class Punctuated:
     punctuations: bool
     sites: int = 2
     minutes: float = FULL.epochs
+    weights: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:

@@ -23,6 +23,17 @@ class Spill:
 
 
 @dataclass(frozen=True)
+class Move:
+    """Groups of an operator that went from one site to another at the end of an epoch; epochs count from 1."""
+
+    epoch: int
+    before: int
+    after: int
+    groups: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Cleanup:
     """What the cleanup took: results and intermediate rows made, bytes read, and time."""
 
@@ -46,7 +57,7 @@ class Record:
     """One run; ``output`` has the results of each epoch, ``memory`` the live bytes of each site before it spilled.
 
     ``state_rows`` are the rows that all sites hold after each epoch, and ``busy_ms`` is how long they worked in it
-    together, by the clock.
+    together, by the clock. ``epoch_ms`` is how long each epoch took in all.
     """
 
     output: tuple[int, ...]
@@ -56,6 +67,8 @@ class Record:
     fingerprint: Fingerprint
     state_rows: tuple[int, ...]
     busy_ms: tuple[int, ...]
+    moves: tuple[Move, ...] = ()
+    epoch_ms: tuple[int, ...] = ()
 
     @property
     def results(self) -> int:
@@ -92,6 +105,16 @@ class Record:
                 points.append((epoch, left[epoch]))
         return points
 
+    @property
+    def decisions(self) -> int:
+        """How often groups were moved."""
+        return len({move.epoch for move in self.moves})
+
+    @property
+    def evenness(self) -> list[float]:
+        """After each epoch, what the emptiest site held in proportion to the fullest."""
+        return [min(sizes) / max(*sizes, 1) for sizes in zip(*self.memory, strict=True)]
+
     def spills_at(self, site: int) -> int:
         """How often a site spilled."""
         return sum(spill.site == site for spill in self.spills)
@@ -99,7 +122,9 @@ class Record:
 
 def record(reports: Sequence[Report], events: Iterable[Report], fingerprint: Fingerprint, sites: int) -> Record:
     """Read a finished query's reports and events."""
+    events = list(events)
     spills = tuple(_spill(event) for event in events if event["kind"] == "spill")
+    moves = tuple(_move(event) for event in events if event["kind"] == "move")
     metrics = [report["customMetrics"] for report in reports if report["customMetrics"]]
     epochs = [each for each in metrics if "cleanup" not in each]
     before = {(spill.epoch, spill.site): spill.before_bytes for spill in spills}
@@ -111,7 +136,17 @@ def record(reports: Sequence[Report], events: Iterable[Report], fingerprint: Fin
     state_rows = tuple(each["stateRows"] for each in epochs)
     busy_ms = tuple(sum(site["busyMs"] for site in each["sites"]) for each in epochs)
     cleanup = _cleanup([each for each in metrics if "cleanup" in each])
-    return Record(output, memory, spills, cleanup, fingerprint, state_rows, busy_ms)
+    epoch_ms = tuple(report["batchDuration"] for report in reports if _is_epoch(report) and "batchDuration" in report)
+    return Record(output, memory, spills, cleanup, fingerprint, state_rows, busy_ms, moves, epoch_ms)
+
+
+def _is_epoch(report: Report) -> bool:
+    return bool(report["customMetrics"]) and "cleanup" not in report["customMetrics"]
+
+
+def _move(event: Report) -> Move:
+    before, after = event["before"]["site"], event["after"]["site"]
+    return Move(event["epoch"] + 1, before, after, len(event["groups"]), event["bytes"])
 
 
 def _spill(event: Report) -> Spill:

@@ -4,6 +4,7 @@ NAME.png, NAME.svg   the picture
 runs.csv             one row a run: spills, results, cost of the cleanup
 output.csv           results so far of every run, by epoch
 memory.csv           live bytes of every run and site, by epoch, before and after each spill
+moves.csv            on several sites: every move of groups
 state.csv            where nothing is spilled, instead: rows of state of every run, by epoch
 report.json          claims, what was seen, verdicts
 """

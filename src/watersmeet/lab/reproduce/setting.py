@@ -10,7 +10,9 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from watersmeet.adapt.moving.memory import SPAN_EPOCHS, THETA_D
 from watersmeet.api.relation import Relation
+from watersmeet.lab.reproduce.strategies import BALANCING
 
 Streams = dict[str, list[pa.Table]]
 
@@ -37,6 +39,10 @@ class Setting(Protocol):
         """The machines of the paper."""
 
     @property
+    def weights(self) -> tuple[float, ...]:
+        """How many groups each site has at first, in proportion; nothing where all have as many."""
+
+    @property
     def minutes(self) -> float:
         """How long the paper's run lasted: the span of the x axis."""
 
@@ -55,13 +61,24 @@ class Setting(Protocol):
 
 @dataclass(frozen=True)
 class Treatment:
-    """How memory is kept to its budget. Without a strategy there is no limit."""
+    """How memory is kept to its budget, the setting's or another, and what moves groups.
+
+    Without a strategy there is no limit. ``theta_d`` and ``span`` are those of the policies that balance memory.
+    """
 
     strategy: str | None = None
     fraction: float = 0.3
+    adaptation: str = "none"
+    theta_d: float = THETA_D
+    span: int = SPAN_EPOCHS
+    budget: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.strategy}, {self.fraction:.0%} at a time" if self.strategy else "unlimited"
+        spilled = f"{self.strategy}, {self.fraction:.0%} at a time" if self.strategy else "unlimited"
+        if self.adaptation == "none":
+            return spilled
+        tuned = f" at {self.theta_d:g} every {self.span}" if self.adaptation in BALANCING else ""
+        return f"{spilled}, {self.adaptation}{tuned}"
 
 
 UNLIMITED = Treatment()

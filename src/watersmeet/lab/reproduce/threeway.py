@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.api.flow import Flow
 from watersmeet.api.relation import Relation
 from watersmeet.lab.generator import three_way
-from watersmeet.lab.reproduce.grouping import engine_group
+from watersmeet.lab.grouping import engine_group
 from watersmeet.lab.reproduce.setting import Size, Streams
 
 SEED = 9
@@ -29,6 +29,7 @@ class ThreeWay:
     budget: int
     sites: int = 1
     minutes: float = 50
+    weights: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:

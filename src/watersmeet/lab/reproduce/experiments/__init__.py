@@ -15,10 +15,18 @@ _MODULES = (
     "spill_19",
     "spill_20",
     "spill_cleanup",
+    "lazy_06",
+    "lazy_07",
     "lazy_09",
     "lazy_10",
     "lazy_11",
     "lazy_12",
+    "lazy_14",
+    "lazy_15",
+    "lazy_16",
+    "lazy_17",
+    "lazy_20",
+    "lazy_21",
     "cape_punct",
     "flux_03",
     "flux_06",
@@ -26,6 +34,7 @@ _MODULES = (
     "flux_08",
     "flux_09",
     "flux_10",
+    "flux_two_sites",
 )
 _FOUND: tuple[Experiment, ...] = tuple(import_module(f"{__name__}.{name}").EXPERIMENT for name in _MODULES)
 EXPERIMENTS = {experiment.name: experiment for experiment in _FOUND}
