@@ -13,13 +13,26 @@ from hypothesis import strategies as st
 from tests.law.test_law_of_time import rejected_by
 from tests.support.draws import TimedCase
 from tests.support.in_process import InProcess
-from tests.support.law_runs import LAW, UNDISTURBED, by_stream, disturbance, is_found, merged_early, repeated_alike
+from tests.support.law_runs import (
+    LAW,
+    UNDISTURBED,
+    all_cleaned,
+    by_stream,
+    cleaned_at_random,
+    disturbance,
+    is_found,
+    merged_early,
+    repeated_alike,
+    too_little_memory,
+)
 from tests.support.oracle import difference
 from tests.support.ring_draws import PREDICATE, ring_cases
 from tests.support.rules import accepted_rows, expected_results
 
+from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.operators.ring import index, task
 from watersmeet.planning import plan
+from watersmeet.site import ring_cleaning
 
 
 def close(left: pa.Array, right: pa.Array) -> pa.Array:
@@ -30,10 +43,10 @@ def close(left: pa.Array, right: pa.Array) -> pa.Array:
 FUNCTIONS = {PREDICATE: (close, ("left", "right"))}
 
 
-def results_of(case: TimedCase, seed: int, *, disturb: bool) -> Counter[str]:
+def results_of(case: TimedCase, seed: int, *, disturb: bool, budgeted: float = 0.6) -> Counter[str]:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        plan_ = plan(case.query, _type_of)
+        plan_ = plan(case.query, _type_of, endless=True)
         decides = any(operator.hash_decides for operator in plan_.operators)
         query = InProcess(
             plan_,
@@ -44,6 +57,8 @@ def results_of(case: TimedCase, seed: int, *, disturb: bool) -> Counter[str]:
             round_bytes=chance.choice([1, 100, 10**6]) if disturb else 10**6,
             parcels=chance.random() < 0.7,
             functions=FUNCTIONS,
+            options=too_little_memory(chance) if disturb and chance.random() < budgeted else MemoryOptions(),
+            slice_bytes=chance.choice([1, 500, 10**6]),
         )
         got, flat = Counter[str](), by_stream(case)
         _, rejected = accepted_rows(case.nodes, case.epochs)
@@ -53,7 +68,9 @@ def results_of(case: TimedCase, seed: int, *, disturb: bool) -> Counter[str]:
                 disturbance(query, tables, chance)
             got += repeated_alike(attempt, query.epoch(tables, chance if disturb else None), flat)
             assert rejected_by(query) == told
-        return got
+            if disturb:
+                got += cleaned_at_random(query, flat, chance)
+        return got + all_cleaned(query, flat, chance)
 
 
 def _type_of(sql: str, stream: str) -> pa.DataType:
@@ -101,3 +118,12 @@ def test_probes_that_are_met_as_if_they_were_stored_are_caught(monkeypatch: pyte
 
     monkeypatch.setattr(task.RingTask, "meet", wrong)
     assert is_found(ring_cases(), lambda case: results_of(case, 0, disturb=False) != expected_results(case))
+
+
+def test_rows_of_rings_that_are_taken_to_have_met_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a join: only rows of one group are brought together."""
+    monkeypatch.setattr(
+        ring_cleaning, "_wanted", lambda cleanup, _number, _mine, _theirs, groups: cleanup.order.cleaned & groups
+    )
+    drawn = st.tuples(ring_cases(), st.integers(0, 99))
+    assert is_found(drawn, lambda pair: results_of(*pair, disturb=True, budgeted=1) != expected_results(pair[0]))

@@ -134,7 +134,7 @@ class Expiry:
         rules = {tag: keys.purge(operator, source) for tag, (operator, source) in topology.inputs.items()}
         purges = {tag: rule for tag, rule in rules.items() if rule is not None}
         is_any = bool(over or ends or purges) or any(each.kind == "aggregate" for each in manifest.plan.operators)
-        closed = {name: GroupSet.union(manifest.generations(name).values()) for name in manifest.operators if is_any}
+        closed = {name: _not_met(manifest, name) for name in manifest.operators if is_any}
         return cls(over, unasked(manifest), closed, ends, keys, purges)
 
     def by_tag(self, topology: Topology) -> dict[int, int]:
@@ -162,6 +162,12 @@ class Expiry:
         return found
 
 
+def _not_met(manifest: Manifest, operator: OperatorId) -> GroupSet:
+    """The groups whose rows, those that arrive too, have not met all there is; of a ring, all if any was spilled."""
+    closed = GroupSet.union(manifest.generations(operator).values())
+    return GroupSet.all(manifest.groups) if closed and manifest.is_ring(operator) else closed
+
+
 def _site_slice(
     manifest: Manifest, operators: Sequence[OperatorSpec], site: SiteId, merges: Sequence[Merge], expiry: Expiry
 ) -> SiteSlice:
@@ -179,6 +185,7 @@ def _site_slice(
             expiry.spilled.get(m.operator, GroupSet()),
             expiry.purges.get(inputs[m.operator, m.input].tag),
             m.purge_at,
+            m.since,
         )
         for m in merges
         if m.site == site and (m.operator, m.input) in inputs
@@ -227,7 +234,7 @@ def _pairs(manifest: Manifest, merge: Merge) -> tuple[Pair, ...]:
     found = {
         part.run: (manifest.runs[part.run], part)
         for part in manifest.operators[merge.operator].slices
-        if part.run in merge.runs and part.generation == merge.generation
+        if part.run in merge.runs and (part.generation, part.since) == (merge.generation, merge.since)
     }
     return tuple(found[run] for run in merge.runs)
 
@@ -236,8 +243,9 @@ def cleaning_order(
     manifest: Manifest, cleaning: Cleaning, groups: tuple[int, ...], sizes: Mapping[int, float]
 ) -> CleaningOrder:
     """What a site is told of its share of a step: its groups, and every slice that holds any of them."""
-    wanted = GroupSet.of(groups)
+    wanted = GroupSet.all(manifest.groups) if groups and manifest.is_ring(cleaning.operator) else GroupSet.of(groups)
     slices = (part for part in manifest.operators[cleaning.operator].slices if part.groups & wanted)
     found = tuple((manifest.runs[part.run], part) for part in slices)
     weights = tuple(int(sizes.get(group, 0)) for group in groups)
-    return CleaningOrder(cleaning.operator, groups, weights, found, cleaning.gather_bytes)
+    cleaned = GroupSet.of(cleaning.groups)
+    return CleaningOrder(cleaning.operator, groups, weights, found, cleaning.gather_bytes, cleaned)

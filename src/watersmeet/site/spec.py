@@ -43,6 +43,7 @@ class MergeOrder:
     spilled: GroupSet = NO_GROUPS
     purge: PurgeRule | None = None
     purge_at: float | None = None
+    since: int = 0
 
     @property
     def bytes(self) -> int:
@@ -52,13 +53,17 @@ class MergeOrder:
 
 @dataclass(frozen=True)
 class CleaningOrder:
-    """Groups of an operator to clean, in this order, with all their slices; ``sizes`` are the bytes of the groups."""
+    """Groups of an operator to clean, in this order, with all their slices; ``sizes`` are the bytes of the groups.
+
+    ``cleaned`` are those of all sites. Of a ring, the slices are those of all groups, as rows meet all of them.
+    """
 
     operator: OperatorId
     groups: tuple[int, ...]
     sizes: tuple[int, ...]
     slices: tuple[Pair, ...]
     gather_bytes: int
+    cleaned: GroupSet = NO_GROUPS
 
 
 @dataclass(frozen=True)

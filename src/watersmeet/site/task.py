@@ -31,6 +31,7 @@ from watersmeet.operators.join.probe import RunView, Side
 from watersmeet.operators.kinds import TaskOptions, aggregate_of, ring_of, task_of
 from watersmeet.operators.promises.stores import PROMISES
 from watersmeet.operators.results import Results
+from watersmeet.operators.ring.task import RingTask
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.admission import Admission
 from watersmeet.site.cleaning import SiteCleanup
@@ -42,6 +43,7 @@ from watersmeet.site.keeping import Keeper
 from watersmeet.site.meeting import RingRows
 from watersmeet.site.messages import Kind
 from watersmeet.site.receive import Receiver, Round
+from watersmeet.site.ring_cleaning import ring_results
 from watersmeet.site.settling import Settling, arrived_rows, of_open_groups, view_of
 from watersmeet.site.spec import LevelSpec, SiteSlice
 from watersmeet.site.travel import pointers
@@ -297,7 +299,8 @@ class SiteTask:
         cleanup = SiteCleanup(
             self._spec.storage, self._spec.groups, order, operator, self._spec.decisions, self._keeper.reader
         )
-        for results in cleanup.results(task):
+        missing = ring_results(cleanup, task) if isinstance(task, RingTask) else cleanup.results(task)
+        for results in missing:
             yield from self._give(operator, results)
             self._reach("mid-cleanup")
         self._spec.storage.forget({run.path for run, _ in order.slices} - self._live_paths)

@@ -81,9 +81,13 @@ class RingTask(OnlyPairs):
         return self.meet([RingSide(side.runs, (side.delta,)) for side in sides])
 
     def clean(self, inputs: Sequence[Sequence[Generation]], limit_bytes: int) -> Iterator[Results]:
-        """Nothing of a ring is ever spilled, so nothing is missing."""
+        """Nothing is missing within a group: which pairs of all groups are, ages tell (`watersmeet.state.ages`)."""
         del inputs, limit_bytes
         yield from ()
+
+    def across(self, number: int, rows: SortedRows, others: Sequence[SortedRows]) -> Iterator[Results]:
+        """All results of rows of an input with rows of the other one."""
+        return self._probe(1 - number, others, (RunView(rows),))
 
     def _probe(self, probing: int, pieces: Sequence[SortedRows], stored: Sequence[RunView]) -> Iterator[Results]:
         """All pairs of probing rows of an input with what is stored of the other."""
