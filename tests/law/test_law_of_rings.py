@@ -123,7 +123,7 @@ def test_probes_that_are_met_as_if_they_were_stored_are_caught(monkeypatch: pyte
 def test_rows_of_rings_that_are_taken_to_have_met_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a join: only rows of one group are brought together."""
     monkeypatch.setattr(
-        ring_cleaning, "_wanted", lambda cleanup, _number, _mine, _theirs, groups: cleanup.order.cleaned & groups
+        ring_cleaning, "_wanted", lambda cleanup, _mine, _theirs, groups: cleanup.order.cleaned & groups
     )
     drawn = st.tuples(ring_cases(), st.integers(0, 99))
     assert is_found(drawn, lambda pair: results_of(*pair, disturb=True, budgeted=1) != expected_results(pair[0]))

@@ -63,7 +63,7 @@ class TaskSpecs:
             site: replace(part, cleaning=cleaning_order(manifest, step, shares[site], sizes))
             for site, part in lowest.sites.items()
         }
-        if step.at_end and not any(_has_decided(operator) for spec in above[:1] for operator in spec.operators):
+        if step.at_end and not any(_joins_at_once(operator) for spec in above[:1] for operator in spec.operators):
             above = [replace(spec, only_stores=True, files=None) for spec in above[:1]]
         return [replace(lowest, sites=sites), *above]
 
@@ -104,12 +104,13 @@ class TaskSpecs:
         )
 
 
-def _has_decided(operator: OperatorSpec) -> bool:
-    """Whether rows of an operator are decided: then rows that come later must not be closed before those there are.
+def _joins_at_once(operator: OperatorSpec) -> bool:
+    """Whether rows of an operator must not be closed before they have met what is live.
 
-    Which rows of a group were decided is known of its oldest generation (`watersmeet.site.deciding`).
+    Which rows of a group were decided is known of its oldest generation (`watersmeet.site.deciding`), and what rows of
+    a ring have met from when they came and were closed (`watersmeet.state.ages`).
     """
-    return operator.aggregate is not None or bool(operator.preserved)
+    return operator.aggregate is not None or bool(operator.preserved) or operator.kind == "ring"
 
 
 @dataclass(frozen=True)

@@ -51,18 +51,17 @@ def _of_input(cleanup: SiteCleanup, task: RingTask, number: int, mine: Mine) -> 
             continue
         for age, rows in mine.items():
             reach = times[age]
-            groups = _wanted(cleanup, number, age, part.age, part.groups)
+            groups = _wanted(cleanup, age, part.age, part.groups)
             if groups and (reach is None or reach.meets(other, run)):
                 yield from _with_run(cleanup, task, number, rows, (run, part), groups)
         release_run(cleanup.storage, run)
 
 
-def _wanted(cleanup: SiteCleanup, number: int, mine: Age, theirs: Age, groups: GroupSet) -> GroupSet:
+def _wanted(cleanup: SiteCleanup, mine: Age, theirs: Age, groups: GroupSet) -> GroupSet:
     """Of the groups of a slice, those whose pairs with rows of ours are missing, and found with ours."""
     if have_met(mine, theirs):
         return GroupSet()
-    is_ours = is_first(mine, theirs) if number == 0 else not is_first(theirs, mine)
-    return groups if is_ours else groups - cleanup.order.cleaned
+    return groups if is_first(mine, theirs) else groups - cleanup.order.cleaned
 
 
 def _with_run(

@@ -14,9 +14,9 @@ a row of theirs that have not met, whatever the group of the other one: that of 
 in the step, finds a pair, else that of the second (`watersmeet.site.ring_cleaning`). Then the rows of these groups have
 met all there is, and are since the beginning: version 0. Thus later steps find nothing twice.
 
-Rows that are only stored, by a cleanup at the end, have met nothing: they are since `NEVER`, until they are cleaned.
-What matters of a version that rows are since is only what was closed by then and still is, so that slices which differ
-in nothing else become alike (`normal`), and their runs may be merged.
+Results that a cleanup sends up to a ring are joined at once, also at the end, where other joins only store them: rows
+that have met nothing, not even what is live, have no age. What matters of a version that rows are since is only what
+was closed by then and still is: slices that differ in nothing else become alike (`normal`), and may be merged.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from typing import NamedTuple
 from watersmeet.state.groups import GroupSet
 
 NEVER = (1 << 63) - 1
-"""Since never: the rows have met none of the other input. Live rows are closed never, too."""
+"""When live rows are closed."""
 
 
 class Age(NamedTuple):
@@ -50,8 +50,8 @@ def have_met(one: Age, other: Age) -> bool:
 
 
 def is_first(one: Age, other: Age) -> bool:
-    """Of two ages that have not met, whether the one of the first input was closed first."""
-    return one.closed <= other.closed
+    """Of two ages that have not met, whether the one was closed first."""
+    return one.closed < other.closed
 
 
 def closed_first(inputs: Sequence[Aged]) -> GroupSet:
@@ -77,10 +77,10 @@ def waiting(inputs: Sequence[Aged]) -> GroupSet:
 def normal(since: int, closings: Iterable[int]) -> int:
     """The least version that rows could be since, for the same to be closed by then.
 
-    >>> normal(7, [3, 5, 9]), normal(2, [3, 5]), normal(NEVER, [3]) == NEVER
-    (5, 0, True)
+    >>> normal(7, [3, 5, 9]), normal(2, [3, 5])
+    (5, 0)
     """
-    return since if since == NEVER else max((version for version in closings if version <= since), default=0)
+    return max((version for version in closings if version <= since), default=0)
 
 
 def _pairs(

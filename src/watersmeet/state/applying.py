@@ -8,7 +8,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from watersmeet.model.ids import OperatorId, RunId, SiteId, Version
-from watersmeet.state.ages import NEVER, normal
+from watersmeet.state.ages import normal
 from watersmeet.state.changes import (
     AddPromises,
     AddRun,
@@ -61,8 +61,8 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
     following = Version(manifest.version + 1)
     match change:
         case AddRun(run, closed):
-            came = NEVER if closed else manifest.version
-            return _add(manifest, run, following if closed else LIVE, came if manifest.is_ring(run.operator) else 0)
+            since = manifest.version if manifest.is_ring(run.operator) else 0
+            return _add(manifest, run, following if closed else LIVE, since)
         case MergeRuns(merged, groups, run, generation, since=since):
             return _add(_release(manifest, run.operator, merged, groups, (generation, since)), run, generation, since)
         case CountOutput(operator, output, inter):
@@ -177,8 +177,7 @@ def _relabel(
 ) -> Manifest:
     """Put groups into a generation and tier, those of one tier only or all; slices of a kind become one.
 
-    They are since the version they were since, or since another one. What has met nothing and misses nothing, as there
-    was nothing to be met, is as if it had come just now.
+    They are since the version they were since, or since another one.
     """
     slices = list[Slice]()
     for part in manifest.operators[operator].slices:
@@ -186,7 +185,7 @@ def _relabel(
         if left := part.groups - moved:
             slices.append(_narrowed(part, left))
         if moved:
-            came = min(part.since, manifest.version) if since is None else since
+            came = part.since if since is None else since
             slices.append(Slice(part.run, RowSet(moved), generation, tier, came))
     return _with(manifest, operator, replace(manifest.operators[operator], slices=_united(slices)))
 
