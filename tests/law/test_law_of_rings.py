@@ -3,7 +3,6 @@
 import random
 import tempfile
 from collections import Counter
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,8 +30,10 @@ from tests.support.rules import accepted_rows, expected_results
 
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.operators.ring import index, task
+from watersmeet.operators.ring.schemes import NAMES, Scheme
 from watersmeet.planning import plan
 from watersmeet.site import ring_cleaning
+from watersmeet.site.meeting import RingRows
 
 
 def close(left: pa.Array, right: pa.Array) -> pa.Array:
@@ -58,6 +59,7 @@ def results_of(case: TimedCase, seed: int, *, disturb: bool, budgeted: float = 0
             parcels=chance.random() < 0.7,
             functions=FUNCTIONS,
             options=too_little_memory(chance) if disturb and chance.random() < budgeted else MemoryOptions(),
+            ring_scheme=Scheme(chance.choice(NAMES), chance.choice([1, 2, 3])),
             slice_bytes=chance.choice([1, 500, 10**6]),
         )
         got, flat = Counter[str](), by_stream(case)
@@ -111,12 +113,10 @@ def test_the_law_of_rings_holds_thousands_of_times(case: TimedCase, seed: int) -
 
 
 def test_probes_that_are_met_as_if_they_were_stored_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = task.RingTask.meet
+    def everything(self, source, _):
+        return self._all_new(source)
 
-    def wrong(self, sides):
-        return real(self, [replace(side, new=(*side.new, *side.probes), probes=()) for side in sides])
-
-    monkeypatch.setattr(task.RingTask, "meet", wrong)
+    monkeypatch.setattr(RingRows, "_of_groups", everything)
     assert is_found(ring_cases(), lambda case: results_of(case, 0, disturb=False) != expected_results(case))
 
 

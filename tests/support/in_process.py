@@ -24,6 +24,7 @@ from watersmeet.driver.start import DriverOptions, start_driver
 from watersmeet.model.ids import EpochId, SiteId
 from watersmeet.model.plan import Plan
 from watersmeet.operators.hashing import is_hashable
+from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.planning.trace import traced
 from watersmeet.runners.local import LocalOffsets, LocalRunner, Tables, hash_whole_numbers
 from watersmeet.site.effects import Effects
@@ -77,6 +78,7 @@ class InProcess:
     files: ResultFormat | None = None
     rejected_path: str | None = None
     functions: Mapping[str, Function] = field(default_factory=dict)
+    ring_scheme: Scheme = PSP
     offsets: LocalOffsets = field(default_factory=LocalOffsets)
     moving: Moving = field(default_factory=lambda: moving)
     weights: tuple[float, ...] = ()
@@ -106,6 +108,7 @@ class InProcess:
             rejected_path=self.rejected_path,
             adaptation=self.moving.adaptation,
             functions=self.functions,
+            ring_scheme=self.ring_scheme,
         )
         self.loop = start_driver(checkpoint, self.runner, options)
         for policy in self.loop.stepper.coordinator.policies if self.moving.hasty else ():

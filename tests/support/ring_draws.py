@@ -39,7 +39,7 @@ _BETWEEN_TWO = (
 
 
 @st.composite
-def ring_cases(draw: st.DrawFn, most_streams: int = 4, most_epochs: int = 4, most_rows: int = 8) -> TimedCase:
+def ring_cases(draw: st.DrawFn, most_streams: int = 4, most_epochs: int = 4, most_rows: int = 6) -> TimedCase:
     """Streams with or without windows; each is connected with one before it, mostly not by an equality."""
     names = NAMES[: draw(st.integers(2, most_streams))]
     schema = pa.schema(

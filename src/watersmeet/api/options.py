@@ -10,6 +10,7 @@ from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
 from watersmeet.adapt.moving.policies import NAMES as ADAPTATIONS
 from watersmeet.adapt.spilling import DEFAULT_STRATEGY, STRATEGIES
 from watersmeet.model.errors import OptionError, nearest
+from watersmeet.operators.ring import schemes
 from watersmeet.state.groups import MAX_GROUPS
 
 CleanupMoment = Literal["idle", "end"]
@@ -67,6 +68,7 @@ class Options(msgspec.Struct, frozen=True):
     rejected_path: str | None = None
     adaptation: str = DEFAULT_ADAPTATION
     site_weights: tuple[float, ...] = ()
+    ring_scheme: schemes.Name = "psp"
 
 
 def parse(options: Mapping[str, object], sink: str) -> tuple[Options, dict[str, str]]:
@@ -94,6 +96,12 @@ parquet sink has it. Did you mean 'memoryBudget'?
 
 def _agreeing(options: Options) -> Options:
     """The options, if they agree with each other; weights tell how many sites there are, if nothing else does."""
+    if options.ring_scheme != "psp" and options.memory_budget_bytes is not None:
+        raise OptionError(
+            f"ringScheme is {options.ring_scheme}, and memoryBudget is set",
+            why="its sites hold copies of what others store, which do not count against a budget",
+            how="leave ringScheme out: psp holds no copies",
+        )
     if not options.site_weights:
         return options
     if options.sites not in (None, len(options.site_weights)):
@@ -222,4 +230,5 @@ _OURS = {
     "rejectedPath": ("rejected_path", _location),
     "adaptation": ("adaptation", _one_of(ADAPTATIONS, "adaptation")),
     "siteWeights": ("site_weights", _weights),
+    "ringScheme": ("ring_scheme", _one_of(schemes.NAMES, "scheme")),
 }

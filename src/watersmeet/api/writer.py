@@ -20,6 +20,7 @@ from watersmeet.driver.switches import switches
 from watersmeet.driver.topology import Topology
 from watersmeet.model.errors import OptionError, UnsupportedError
 from watersmeet.model.plan import Plan
+from watersmeet.operators.ring.schemes import Scheme
 from watersmeet.planning.trace import traced
 from watersmeet.planning.unkept import refuse_unkept
 from watersmeet.runners.spark.rows import row_function
@@ -246,6 +247,7 @@ class StreamWriter:
             ends_input=options.end_of_input,
             rejected_path=options.rejected_path,
             adaptation=options.adaptation,
+            ring_scheme=Scheme(options.ring_scheme),
             functions=self._flow.predicates,
         )
         return Query(start_run(start))

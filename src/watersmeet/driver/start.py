@@ -15,6 +15,7 @@ from watersmeet.driver.publish import publish
 from watersmeet.driver.step import Stepper
 from watersmeet.driver.switches import switches
 from watersmeet.driver.task_specs import TaskSpecs
+from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.site.crash import CrashPlan, reach
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import ROUND_LIMIT_BYTES, Function
@@ -39,6 +40,7 @@ class DriverOptions:
     cleans_when_idle: bool = True
     adaptation: str = DEFAULT_ADAPTATION
     functions: Mapping[str, Function] = field(default_factory=dict)
+    ring_scheme: Scheme = PSP
 
 
 def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOptions) -> Loop[Batch]:
@@ -64,6 +66,7 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
         round_bytes=round_bytes,
         rejected_path=options.rejected_path,
         functions=options.functions,
+        ring_scheme=options.ring_scheme,
     )
     stepper = Stepper(runner, checkpoint, specs, coordinator, observer, options.parcels)
     if crash is not None and crash.victim == "driver":

@@ -1,6 +1,6 @@
 """From a manifest to what the site tasks of a step are told."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from watersmeet.adapt.cleaning.choice import deal
@@ -10,6 +10,7 @@ from watersmeet.driver.topology import Topology
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.model.plan import Stream
 from watersmeet.operators.promises.stores import stores_of
+from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.operators.spec import OperatorSpec
 from watersmeet.site.admission import LATE, PUNCTUATED, AdmissionRule
 from watersmeet.site.crash import CrashPlan
@@ -47,6 +48,7 @@ class TaskSpecs:
     round_bytes: int = ROUND_LIMIT_BYTES
     rejected_path: str | None = None
     functions: Mapping[str, Function] = field(default_factory=dict)
+    ring_scheme: Scheme = PSP
 
     def levels(self, manifest: Manifest, topology: Topology, merges: Sequence[Merge]) -> list[LevelSpec]:
         """The levels of the step that reads this manifest: of an epoch, or of the cleanup that it has begun."""
@@ -82,7 +84,7 @@ class TaskSpecs:
             inputs=topology.specs,
             operators=operators,
             outgoing=topology.travel(level, manifest),
-            sites={site: _site_slice(manifest, operators, site, merges, expiry) for site in sites},
+            sites={site: self._site(manifest, operators, site, merges, expiry) for site in sites},
             site_keys=tuple(range(manifest.sites)),
             files=self.files if level == topology.depth - 1 else None,
             crash=self.crash,
@@ -101,7 +103,30 @@ class TaskSpecs:
             promise_merges=expiry.keys.merges() if level == 0 else {},
             owners=_owners(manifest),
             functions=self.functions,
+            ring_scheme=self.ring_scheme,
         )
+
+    def _site(
+        self,
+        manifest: Manifest,
+        operators: Sequence[OperatorSpec],
+        site: SiteId,
+        merges: Sequence[Merge],
+        expiry: "Expiry",
+    ) -> SiteSlice:
+        """What one site needs to know; of rings, also the copies that it holds of what others store."""
+        here = _site_slice(manifest, operators, site, merges, expiry)
+        rings = [operator for operator in operators if operator.kind == "ring" and self.ring_scheme.name != "psp"]
+        copied = {ring.id: tuple(self._held(manifest, ring, site)) for ring in rings}
+        return replace(here, live={**here.live, **copied})
+
+    def _held(self, manifest: Manifest, ring: OperatorSpec, site: SiteId) -> Iterator[Pair]:
+        owners = owners_of(manifest, ring.id)
+        held = {source.name: self.ring_scheme.held(owners, site, n) for n, source in enumerate(ring.inputs)}
+        for part in manifest.operators[ring.id].slices:
+            run = manifest.runs[part.run]
+            if part.tier == "memory" and part.groups.meets(held[run.input]):
+                yield run, part
 
 
 def _joins_at_once(operator: OperatorSpec) -> bool:
@@ -204,10 +229,14 @@ def _site_slice(
 
 
 def _owners(manifest: Manifest) -> dict[OperatorId, dict[SiteId, GroupSet]]:
-    """Which groups of each ring are stored where; sites without any take no part in it."""
-    rings = [operator.id for operator in manifest.plan.operators if operator.kind == "ring"]
-    routings = {name: manifest.operators[name].routing for name in rings}
-    return {name: {site: groups_at(table, site) for site in sorted(set(table))} for name, table in routings.items()}
+    """Which groups of each ring are stored where."""
+    return {each.id: owners_of(manifest, each.id) for each in manifest.plan.operators if each.kind == "ring"}
+
+
+def owners_of(manifest: Manifest, ring: OperatorId) -> dict[SiteId, GroupSet]:
+    """Which groups of a ring are stored where; sites without any take no part in it."""
+    table = manifest.operators[ring].routing
+    return {site: groups_at(table, site) for site in sorted(set(table))}
 
 
 def _admissions(manifest: Manifest, topology: Topology) -> dict[int, AdmissionRule]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.operators.promises.stores import Store
+from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.admission import AdmissionRule
 from watersmeet.site.crash import CrashPlan
@@ -94,7 +95,8 @@ class LevelSpec:
     streams' rows. Rows of an input that have come to their end (`watersmeet.state.promises`) by its ``limits``, or
     by the keys that others promised (``purges``), are joined and not kept. ``stores`` are the promises there are,
     ``punctuated`` the streams that bring more, by the tag of their messages. ``owners`` tell, of
-    operators whose rows go everywhere, which groups each site stores. ``functions`` are the user's, by name.
+    operators whose rows go everywhere, which groups each site stores; ``ring_scheme`` tells which pairs it looks at.
+    ``functions`` are the user's, by name.
     """
 
     driver: str
@@ -126,6 +128,7 @@ class LevelSpec:
     promise_merges: Mapping[SiteId, tuple[PromiseMerge, ...]] = field(default_factory=dict)
     owners: Mapping[OperatorId, Mapping[SiteId, GroupSet]] = field(default_factory=dict)
     functions: Mapping[str, Function] = field(default_factory=dict)
+    ring_scheme: Scheme = PSP
 
     @property
     def is_root(self) -> bool:

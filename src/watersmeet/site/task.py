@@ -169,9 +169,10 @@ class SiteTask:
         for operator in () if self._spec.only_stores else self._spec.operators:
             if operator.kind == "ring":
                 task = ring_of(operator, self._options)
-                for results in task.meet(self._ring_rows.sides(operator)):
-                    yield from self._give(operator, results)
-                    self._reach("mid-output")
+                for probing, rows, met in self._ring_rows.visits(operator):
+                    for results in task.probe(probing, rows, met):
+                        yield from self._give(operator, results)
+                        self._reach("mid-output")
                 self._counts.produced(operator, task.output)
 
     def _send_unmatched(self, unmatched: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:

@@ -72,9 +72,9 @@ class RingTask(OnlyPairs):
     def meet(self, sides: Sequence[RingSide]) -> Iterator[Results]:
         """The results that the new rows of a step complete at a site."""
         first, second = sides
-        yield from self._probe(0, [*first.new, *first.probes], second.old)
+        yield from self.probe(0, [*first.new, *first.probes], second.old)
         stored = (*first.old, *(RunView(rows) for rows in first.new))
-        yield from self._probe(1, [*second.new, *second.probes], stored)
+        yield from self.probe(1, [*second.new, *second.probes], stored)
 
     def produce(self, sides: Sequence[Side]) -> Iterator[Results]:
         """The results at the only site there is: nothing comes as a probe."""
@@ -87,9 +87,9 @@ class RingTask(OnlyPairs):
 
     def across(self, number: int, rows: SortedRows, others: Sequence[SortedRows]) -> Iterator[Results]:
         """All results of rows of an input with rows of the other one."""
-        return self._probe(1 - number, others, (RunView(rows),))
+        return self.probe(1 - number, others, (RunView(rows),))
 
-    def _probe(self, probing: int, pieces: Sequence[SortedRows], stored: Sequence[RunView]) -> Iterator[Results]:
+    def probe(self, probing: int, pieces: Sequence[SortedRows], stored: Sequence[RunView]) -> Iterator[Results]:
         """All pairs of probing rows of an input with what is stored of the other."""
         views = [view for view in stored if len(view.rows)]
         parts = [(part, Piece(part, count, self.lives[probing])) for part, count in _parts(pieces)] if views else []

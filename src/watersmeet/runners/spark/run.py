@@ -23,6 +23,7 @@ from watersmeet.driver.switches import switches
 from watersmeet.driver.topology import Topology
 from watersmeet.driver.upkeep import Upkeep
 from watersmeet.model.errors import StoppedError, failed
+from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.runners.spark.offsets import SparkOffsets
 from watersmeet.runners.spark.one_task import LocalWay
 from watersmeet.runners.spark.projection import Projection
@@ -62,6 +63,7 @@ class Start:
     rejected_path: str | None = None
     copies: str | None = None
     adaptation: str = DEFAULT_ADAPTATION
+    ring_scheme: Scheme = PSP
     functions: Mapping[str, Function] = field(default_factory=dict)
 
     @property
@@ -226,5 +228,6 @@ def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str
         cleans_when_idle=start.cleans_when_idle,
         adaptation=start.adaptation,
         functions=start.functions,
+        ring_scheme=start.ring_scheme,
     )
     return start_driver(checkpoint, runner, options)
