@@ -11,7 +11,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.law.test_law_of_time import rejected_by
 from tests.support.draws import TimedCase
-from tests.support.in_process import InProcess
+from tests.support.in_process import InProcess, Moving
 from tests.support.law_runs import (
     LAW,
     UNDISTURBED,
@@ -29,6 +29,7 @@ from tests.support.ring_draws import PREDICATE, ring_cases
 from tests.support.rules import accepted_rows, expected_results
 
 from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.adapt.ring import length
 from watersmeet.operators.ring import index, task
 from watersmeet.operators.ring.schemes import NAMES, Scheme
 from watersmeet.planning import plan
@@ -60,6 +61,8 @@ def results_of(case: TimedCase, seed: int, *, disturb: bool, budgeted: float = 0
             functions=FUNCTIONS,
             options=too_little_memory(chance) if disturb and chance.random() < budgeted else MemoryOptions(),
             ring_scheme=Scheme(chance.choice(NAMES), chance.choice([1, 2, 3])),
+            ring_goal=chance.choice([None, "latency", "output"]),
+            moving=Moving(apart=chance.random() < 0.5),
             slice_bytes=chance.choice([1, 500, 10**6]),
         )
         got, flat = Counter[str](), by_stream(case)
@@ -85,6 +88,9 @@ def check(case: TimedCase, seed: int, *, disturb: bool = True) -> None:
     note(f"on {case.conditions}, {list(case.nodes.values())}, seed {seed}")
     chance = random.Random(seed)
     with merged_early() as patch:
+        for limit in ("HOLD", "LEARN"):
+            patch.setattr(length, limit, 1)
+        patch.setattr(length, "GAIN", -0.9)  # a ring changes its length whenever another one is thought best
         patch.setattr(index, "TREE_COST", chance.choice([0, 0, 4]))
         patch.setattr(task, "PAIRS_LIMIT", chance.choice([1, 7, 1 << 18]))
         patch.setattr(task, "PART_BYTES", chance.choice([1, 100, 1 << 25]))

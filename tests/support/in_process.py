@@ -17,6 +17,7 @@ from watersmeet.adapt.cleaning.policy import missing_groups
 from watersmeet.adapt.moving.flux import FluxPolicy
 from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
 from watersmeet.adapt.policy import MemoryOptions, Moment, Policy
+from watersmeet.adapt.ring.cost import Goal
 from watersmeet.driver.checkpoint import Expectation, open_checkpoint
 from watersmeet.driver.loop import Loop
 from watersmeet.driver.ports import Done, Step
@@ -79,6 +80,7 @@ class InProcess:
     rejected_path: str | None = None
     functions: Mapping[str, Function] = field(default_factory=dict)
     ring_scheme: Scheme = PSP
+    ring_goal: Goal | None = None
     offsets: LocalOffsets = field(default_factory=LocalOffsets)
     moving: Moving = field(default_factory=lambda: moving)
     weights: tuple[float, ...] = ()
@@ -109,6 +111,7 @@ class InProcess:
             adaptation=self.moving.adaptation,
             functions=self.functions,
             ring_scheme=self.ring_scheme,
+            ring_goal=self.ring_goal,
         )
         self.loop = start_driver(checkpoint, self.runner, options)
         for policy in self.loop.stepper.coordinator.policies if self.moving.hasty else ():

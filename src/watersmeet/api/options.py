@@ -8,6 +8,7 @@ import msgspec
 
 from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
 from watersmeet.adapt.moving.policies import NAMES as ADAPTATIONS
+from watersmeet.adapt.ring.cost import Goal
 from watersmeet.adapt.spilling import DEFAULT_STRATEGY, STRATEGIES
 from watersmeet.model.errors import OptionError, nearest
 from watersmeet.operators.ring import schemes
@@ -69,6 +70,7 @@ class Options(msgspec.Struct, frozen=True):
     adaptation: str = DEFAULT_ADAPTATION
     site_weights: tuple[float, ...] = ()
     ring_scheme: schemes.Name = "psp"
+    ring_goal: Goal | None = None
 
 
 def parse(options: Mapping[str, object], sink: str) -> tuple[Options, dict[str, str]]:
@@ -230,5 +232,6 @@ _OURS = {
     "rejectedPath": ("rejected_path", _location),
     "adaptation": ("adaptation", _one_of(ADAPTATIONS, "adaptation")),
     "siteWeights": ("site_weights", _weights),
+    "ringGoal": ("ring_goal", _one_of(get_args(Goal), "goal")),
     "ringScheme": ("ring_scheme", _one_of(schemes.NAMES, "scheme")),
 }

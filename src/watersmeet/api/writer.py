@@ -248,6 +248,7 @@ class StreamWriter:
             rejected_path=options.rejected_path,
             adaptation=options.adaptation,
             ring_scheme=Scheme(options.ring_scheme),
+            ring_goal=options.ring_goal,
             functions=self._flow.predicates,
         )
         return Query(start_run(start))

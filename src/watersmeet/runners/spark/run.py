@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
 from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.adapt.ring.cost import Goal
 from watersmeet.driver.checkpoint import Checkpoint, Expectation, open_checkpoint
 from watersmeet.driver.loop import Loop
 from watersmeet.driver.progress import History
@@ -64,6 +65,7 @@ class Start:
     copies: str | None = None
     adaptation: str = DEFAULT_ADAPTATION
     ring_scheme: Scheme = PSP
+    ring_goal: Goal | None = None
     functions: Mapping[str, Function] = field(default_factory=dict)
 
     @property
@@ -229,5 +231,6 @@ def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str
         adaptation=start.adaptation,
         functions=start.functions,
         ring_scheme=start.ring_scheme,
+        ring_goal=start.ring_goal,
     )
     return start_driver(checkpoint, runner, options)
