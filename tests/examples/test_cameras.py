@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "cameras.py"
 
@@ -18,7 +19,9 @@ def cameras():
     module = importlib.util.module_from_spec(spec)
     sys.modules["cameras"] = module
     spec.loader.exec_module(module)
+    cloudpickle.register_pickle_by_value(module)  # as that of a script, which workers cannot import
     yield module
+    cloudpickle.unregister_pickle_by_value(module)
     del sys.modules["cameras"]
 
 

@@ -69,7 +69,7 @@ def _with_run(
 ) -> Iterator[Results]:
     pieces = open_run(cleanup.storage, pair[0]).of_groups(groups, cleanup.groups)
     cleanup.read_bytes += sum(piece.bytes for piece in pieces)
-    yield from task.across(number, rows, pieces)
+    yield from task.across(number, rows, pieces, cleanup.order.gather_bytes)
 
 
 def _times(operator: OperatorSpec, number: int, rows: SortedRows) -> NewRowTimes | None:
