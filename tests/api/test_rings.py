@@ -176,9 +176,23 @@ def test_what_cannot_be_a_ring_is_refused(spark):
         flow.join(a, b, on=["A.x < B.x", wm.predicate(near, "A.f", "A.x")])
     with pytest.raises(wm.errors.UnknownNameError):
         flow.join(a, b, on=wm.predicate(near, "A.f", "B.g"))
-    with pytest.raises(wm.OptionError, match="memoryBudget"):
-        run(flow.join(a, b, on="A.x < B.x").select("A.x AS x"), "budget", memoryBudget="64m")
     endless = wm.Flow(spark)
     c, d = (endless.stream(name, wm.testing.replay(spark, readings(1))) for name in "CD")
-    with pytest.raises(wm.errors.NoEqualityError, match="window"):
-        endless.join(c, d, on="C.x < D.x")
+    with pytest.raises(wm.errors.NoEqualityError, match=r"window.*memoryBudget"):
+        run(endless.join(c, d, on="C.x < D.x").select("C.x AS x"), "endless")
+
+
+@pytest.mark.parametrize("window", ["30 seconds", None], ids=["windows", "no windows"])
+def test_what_does_not_fit_into_a_budget_waits_on_disk(spark, window):
+    flow = wm.Flow(spark)
+    data = {name: readings(ord(name)) for name in "AB"}
+    timed = {"time": "ts", "window": window, "watermark": "1 minute"} if window else {}
+    a, b = (flow.stream(name, wm.testing.replay(spark, tables), **timed) for name, tables in data.items())
+    joined = flow.join(a, b, on="ABS(A.x - B.x) < 3").select("A.x AS ax", "A.f AS af", "B.x AS bx", "B.f AS bf")
+    name = f"budget{'_window' if window else ''}"
+    query = run(joined, name, memoryBudget="2k", sites=2)
+    rows = {name: pa.concat_tables(tables).to_pylist() for name, tables in data.items()}
+    span = timedelta(seconds=30) if window else timedelta(days=1)
+    assert shown(spark, name) == pairs(rows, lambda a, b: abs(a["x"] - b["x"]) < 3, span)
+    kinds = {event["kind"] for event in query.events()}
+    assert {"spill", "cleanup"} <= kinds

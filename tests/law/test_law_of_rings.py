@@ -3,7 +3,6 @@
 import random
 import tempfile
 from collections import Counter
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,14 +11,30 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.law.test_law_of_time import rejected_by
 from tests.support.draws import TimedCase
-from tests.support.in_process import InProcess
-from tests.support.law_runs import LAW, UNDISTURBED, by_stream, disturbance, is_found, merged_early, repeated_alike
+from tests.support.in_process import InProcess, Moving
+from tests.support.law_runs import (
+    LAW,
+    UNDISTURBED,
+    all_cleaned,
+    by_stream,
+    cleaned_at_random,
+    disturbance,
+    is_found,
+    merged_early,
+    repeated_alike,
+    too_little_memory,
+)
 from tests.support.oracle import difference
 from tests.support.ring_draws import PREDICATE, ring_cases
 from tests.support.rules import accepted_rows, expected_results
 
+from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.adapt.ring import length
 from watersmeet.operators.ring import index, task
+from watersmeet.operators.ring.schemes import NAMES, Scheme
 from watersmeet.planning import plan
+from watersmeet.site import ring_cleaning
+from watersmeet.site.meeting import RingRows
 
 
 def close(left: pa.Array, right: pa.Array) -> pa.Array:
@@ -30,10 +45,10 @@ def close(left: pa.Array, right: pa.Array) -> pa.Array:
 FUNCTIONS = {PREDICATE: (close, ("left", "right"))}
 
 
-def results_of(case: TimedCase, seed: int, *, disturb: bool) -> Counter[str]:
+def results_of(case: TimedCase, seed: int, *, disturb: bool, budgeted: float = 0.6) -> Counter[str]:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        plan_ = plan(case.query, _type_of)
+        plan_ = plan(case.query, _type_of, endless=True)
         decides = any(operator.hash_decides for operator in plan_.operators)
         query = InProcess(
             plan_,
@@ -44,6 +59,11 @@ def results_of(case: TimedCase, seed: int, *, disturb: bool) -> Counter[str]:
             round_bytes=chance.choice([1, 100, 10**6]) if disturb else 10**6,
             parcels=chance.random() < 0.7,
             functions=FUNCTIONS,
+            options=too_little_memory(chance) if disturb and chance.random() < budgeted else MemoryOptions(),
+            ring_scheme=Scheme(chance.choice(NAMES), chance.choice([1, 2, 3])),
+            ring_goal=chance.choice([None, "latency", "output"]),
+            moving=Moving(apart=chance.random() < 0.5),
+            slice_bytes=chance.choice([1, 500, 10**6]),
         )
         got, flat = Counter[str](), by_stream(case)
         _, rejected = accepted_rows(case.nodes, case.epochs)
@@ -53,7 +73,9 @@ def results_of(case: TimedCase, seed: int, *, disturb: bool) -> Counter[str]:
                 disturbance(query, tables, chance)
             got += repeated_alike(attempt, query.epoch(tables, chance if disturb else None), flat)
             assert rejected_by(query) == told
-        return got
+            if disturb:
+                got += cleaned_at_random(query, flat, chance)
+        return got + all_cleaned(query, flat, chance)
 
 
 def _type_of(sql: str, stream: str) -> pa.DataType:
@@ -66,6 +88,9 @@ def check(case: TimedCase, seed: int, *, disturb: bool = True) -> None:
     note(f"on {case.conditions}, {list(case.nodes.values())}, seed {seed}")
     chance = random.Random(seed)
     with merged_early() as patch:
+        for limit in ("HOLD", "LEARN"):
+            patch.setattr(length, limit, 1)
+        patch.setattr(length, "GAIN", -0.9)  # a ring changes its length whenever another one is thought best
         patch.setattr(index, "TREE_COST", chance.choice([0, 0, 4]))
         patch.setattr(task, "PAIRS_LIMIT", chance.choice([1, 7, 1 << 18]))
         patch.setattr(task, "PART_BYTES", chance.choice([1, 100, 1 << 25]))
@@ -94,10 +119,17 @@ def test_the_law_of_rings_holds_thousands_of_times(case: TimedCase, seed: int) -
 
 
 def test_probes_that_are_met_as_if_they_were_stored_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = task.RingTask.meet
+    def everything(self, source, _):
+        return self._all_new(source)
 
-    def wrong(self, sides):
-        return real(self, [replace(side, new=(*side.new, *side.probes), probes=()) for side in sides])
-
-    monkeypatch.setattr(task.RingTask, "meet", wrong)
+    monkeypatch.setattr(RingRows, "_of_groups", everything)
     assert is_found(ring_cases(), lambda case: results_of(case, 0, disturb=False) != expected_results(case))
+
+
+def test_rows_of_rings_that_are_taken_to_have_met_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a join: only rows of one group are brought together."""
+    monkeypatch.setattr(
+        ring_cleaning, "_wanted", lambda cleanup, _mine, _theirs, groups: cleanup.order.cleaned & groups
+    )
+    drawn = st.tuples(ring_cases(), st.integers(0, 99))
+    assert is_found(drawn, lambda pair: results_of(*pair, disturb=True, budgeted=1) != expected_results(pair[0]))

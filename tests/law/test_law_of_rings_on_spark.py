@@ -15,7 +15,13 @@ import watersmeet as wm
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:.*has a window and no watermark")]
 
-OPTIONS = st.fixed_dictionaries({"partitionGroups": st.sampled_from([1, 7, 300]), "sites": st.integers(1, 3)})
+OPTIONS = st.fixed_dictionaries(
+    {
+        "partitionGroups": st.sampled_from([1, 7, 300]),
+        "sites": st.integers(1, 3),
+        "memoryBudget": st.sampled_from(["1", "500", "64m"]),
+    }
+)
 CASES = ring_cases(most_streams=3, most_rows=6).filter(lambda case: PREDICATE not in str(case.conditions))
 
 

@@ -17,6 +17,7 @@ from watersmeet.adapt.cleaning.policy import missing_groups
 from watersmeet.adapt.moving.flux import FluxPolicy
 from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
 from watersmeet.adapt.policy import MemoryOptions, Moment, Policy
+from watersmeet.adapt.ring.cost import Goal
 from watersmeet.driver.checkpoint import Expectation, open_checkpoint
 from watersmeet.driver.loop import Loop
 from watersmeet.driver.ports import Done, Step
@@ -24,6 +25,7 @@ from watersmeet.driver.start import DriverOptions, start_driver
 from watersmeet.model.ids import EpochId, SiteId
 from watersmeet.model.plan import Plan
 from watersmeet.operators.hashing import is_hashable
+from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.planning.trace import traced
 from watersmeet.runners.local import LocalOffsets, LocalRunner, Tables, hash_whole_numbers
 from watersmeet.site.effects import Effects
@@ -79,6 +81,8 @@ class InProcess:
     rejected_path: str | None = None
     retention_us: int | None = None
     functions: Mapping[str, Function] = field(default_factory=dict)
+    ring_scheme: Scheme = PSP
+    ring_goal: Goal | None = None
     offsets: LocalOffsets = field(default_factory=LocalOffsets)
     moving: Moving = field(default_factory=lambda: moving)
     weights: tuple[float, ...] = ()
@@ -109,6 +113,8 @@ class InProcess:
             retention_us=self.retention_us,
             adaptation=self.moving.adaptation,
             functions=self.functions,
+            ring_scheme=self.ring_scheme,
+            ring_goal=self.ring_goal,
         )
         self.loop = start_driver(checkpoint, self.runner, options)
         for policy in self.loop.stepper.coordinator.policies if self.moving.hasty else ():

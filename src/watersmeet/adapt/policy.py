@@ -88,7 +88,8 @@ class View:
 class Merge:
     """Runs of an input to be merged into one by a site's task, as far as they hold some groups of a generation.
 
-    Of one run, to ``purge_at``: it is written anew if more than this part of its rows can go.
+    Of one run, to ``purge_at``: it is written anew if more than this part of its rows can go. Slices of a ring are
+    merged that are ``since`` the same version.
     """
 
     site: SiteId
@@ -99,6 +100,7 @@ class Merge:
     generation: int = LIVE
     reason: str = ""
     purge_at: float | None = None
+    since: int = 0
 
 
 @dataclass(frozen=True)

@@ -119,18 +119,6 @@ def _check_type(form: str, field: spark_types.StructField) -> None:
         )
 
 
-def check_budget(plan: Plan, budget_bytes: int | None) -> None:
-    """Refuse a memory budget for rings, of which nothing can be spilled."""
-    ring = next((operator for operator in plan.operators if operator.kind == "ring"), None)
-    if ring is not None and budget_bytes is not None:
-        names = ", ".join(name for source in ring.inputs for name in _streams_below(plan, source))
-        raise OptionError(
-            f"option memoryBudget is set, and {names} are joined without an equality",
-            why="every new row meets all stored ones, so none of these can be put aside until later",
-            how="leave memoryBudget out and give the streams shorter windows, or add an equality to the condition",
-        )
-
-
 def check_ends(plan: Plan, trigger: Mapping[str, object], *, ends_input: bool) -> None:
     """Refuse an end of the input that never comes, and warn of rows that would never come out."""
     if ends_input and "availableNow" not in trigger:

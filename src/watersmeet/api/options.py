@@ -8,8 +8,10 @@ import msgspec
 
 from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
 from watersmeet.adapt.moving.policies import NAMES as ADAPTATIONS
+from watersmeet.adapt.ring.cost import Goal
 from watersmeet.adapt.spilling import DEFAULT_STRATEGY, STRATEGIES
 from watersmeet.model.errors import OptionError, nearest
+from watersmeet.operators.ring import schemes
 from watersmeet.planning.durations import duration_us
 from watersmeet.state.groups import MAX_GROUPS
 
@@ -69,6 +71,8 @@ class Options(msgspec.Struct, frozen=True):
     promise_retention_us: int | None = None
     adaptation: str = DEFAULT_ADAPTATION
     site_weights: tuple[float, ...] = ()
+    ring_scheme: schemes.Name = "psp"
+    ring_goal: Goal | None = None
 
 
 def parse(options: Mapping[str, object], sink: str) -> tuple[Options, dict[str, str]]:
@@ -96,6 +100,12 @@ parquet sink has it. Did you mean 'memoryBudget'?
 
 def _agreeing(options: Options) -> Options:
     """The options, if they agree with each other; weights tell how many sites there are, if nothing else does."""
+    if options.ring_scheme != "psp" and options.memory_budget_bytes is not None:
+        raise OptionError(
+            f"ringScheme is {options.ring_scheme}, and memoryBudget is set",
+            why="its sites hold copies of what others store, which do not count against a budget",
+            how="leave ringScheme out: psp holds no copies",
+        )
     if not options.site_weights:
         return options
     if options.sites not in (None, len(options.site_weights)):
@@ -229,4 +239,6 @@ _OURS = {
     "promiseRetention": ("promise_retention_us", _duration),
     "adaptation": ("adaptation", _one_of(ADAPTATIONS, "adaptation")),
     "siteWeights": ("site_weights", _weights),
+    "ringGoal": ("ring_goal", _one_of(get_args(Goal), "goal")),
+    "ringScheme": ("ring_scheme", _one_of(schemes.NAMES, "scheme")),
 }

@@ -6,6 +6,7 @@ import msgspec
 from pyspark.sql import DataFrame
 
 from watersmeet.adapt.moving.describe import placement
+from watersmeet.adapt.ring.length import RingPolicy
 from watersmeet.api.registry import QueryRegistry
 from watersmeet.planning.describe import explain
 from watersmeet.runners.spark.run import Run
@@ -105,7 +106,10 @@ class Query:
         """The plan as text."""
         manifest = self._run.manifest
         plan = explain(manifest.plan, manifest.groups, manifest.sites)
-        return "\n".join([plan, "", *placement(manifest, self._run.start.adaptation)])
+        lines = [plan, "", *placement(manifest, self._run.start.adaptation)]
+        for policy in self._run.loop.stepper.coordinator.policies:
+            lines += policy.lines(manifest) if isinstance(policy, RingPolicy) else ()
+        return "\n".join(lines)
 
     @property
     def registry(self) -> QueryRegistry:

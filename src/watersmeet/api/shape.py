@@ -61,14 +61,17 @@ class Shape:
         """
         return isinstance(self.node, AggregateNode) and self.node.mode != "first" and self.node.history is None
 
-    def plan(self, mode: Mode | None = None) -> Plan:
-        """The operators that will produce the rows; ``mode`` tells when groups come out."""
+    def plan(self, mode: Mode | None = None, *, endless: bool = True) -> Plan:
+        """The operators that will produce the rows; ``mode`` tells when groups come out.
+
+        Whether a join on any condition may be ``endless``, without windows, is known when a query of it is started.
+        """
         node = with_punctuations(self.node, self.flow.punctuated)
         if isinstance(node, AggregateNode):
             node = msgspec.structs.replace(node, mode=mode) if mode and self.is_aggregate else node
-            return plan(Query(node, None, self.flow.case_sensitive), self.flow.type_of)
+            return plan(Query(node, None, self.flow.case_sensitive), self.flow.type_of, endless=endless)
         needed = tuple(each.sql for each in self.view.outputs)
-        return plan(Query(node, needed, self.flow.case_sensitive), self.flow.type_of)
+        return plan(Query(node, needed, self.flow.case_sensitive), self.flow.type_of, endless=endless)
 
     def frame(self) -> DataFrame:
         """A DataFrame without rows that has the relation's columns."""

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row
 
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.api.arguments import names_of
-from watersmeet.api.checks import check_budget, check_columns, check_ends, check_name, check_place, check_trigger
+from watersmeet.api.checks import check_columns, check_ends, check_name, check_place, check_trigger
 from watersmeet.api.options import DEFAULT_GROUPS, Options, parse
 from watersmeet.api.query import Query
 from watersmeet.driver.checkpoint import Expectation, plan_to_go_on_with
@@ -20,6 +20,7 @@ from watersmeet.driver.switches import switches
 from watersmeet.driver.topology import Topology
 from watersmeet.model.errors import OptionError, UnsupportedError
 from watersmeet.model.plan import Plan
+from watersmeet.operators.ring.schemes import Scheme
 from watersmeet.planning.trace import traced
 from watersmeet.planning.unkept import refuse_unkept
 from watersmeet.runners.spark.rows import row_function
@@ -194,7 +195,8 @@ class StreamWriter:
     def _start(self) -> Query:
         options, sink_options = parse(self._options, self._format)
         check_name(self._flow.spark, self._name)
-        plan = self._relation.shape.plan("update" if self._mode == "update" else None)
+        endless = options.memory_budget_bytes is not None
+        plan = self._relation.shape.plan("update" if self._mode == "update" else None, endless=endless)
         is_file = self._format in FILE_FORMATS and self._function is None and self._table is None
         if self._mode == "update" and self._relation.shape.is_aggregate and is_file:
             raise UnsupportedError(
@@ -207,7 +209,6 @@ class StreamWriter:
         location = self._location(options)
         plan = plan_to_go_on_with(location, plan)
         check_ends(plan, self._trigger, ends_input=options.end_of_input)
-        check_budget(plan, options.memory_budget_bytes)
         session, row = self._flow.spark, Topology(plan).row_schema()
         empty = self._relation.projection.apply(empty_frame(session, row))
         self._relation.projection.refuse_aggregates(empty)
@@ -247,6 +248,8 @@ class StreamWriter:
             rejected_path=options.rejected_path,
             retention_us=options.promise_retention_us,
             adaptation=options.adaptation,
+            ring_scheme=Scheme(options.ring_scheme),
+            ring_goal=options.ring_goal,
             functions=self._flow.predicates,
         )
         return Query(start_run(start))

@@ -6,7 +6,7 @@ import numpy as np
 
 from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.statistics import Floats
-from watersmeet.model.ids import OperatorId
+from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.site.counts import added
 from watersmeet.site.effects import Effects
 from watersmeet.state.changes import AddRun
@@ -27,7 +27,14 @@ def load_of(manifest: Manifest, effects: Sequence[Effects], duration_ms: float) 
     tuples = {name: rows[name].sum(axis=0) + added([each.local for each in effects], groups, name) for name in names}
     results = {name: added([each.traced for each in effects], groups, name).astype(np.float64) for name in names}
     processes: Mapping[str, int] = {place: len(found) for place, found in workers.items()}
-    return EpochLoad(duration_ms, busy, tuples, executors, processes, results, rows)
+    return EpochLoad(duration_ms, busy, tuples, executors, processes, results, rows, came=_came(effects))
+
+
+def _came(effects: Sequence[Effects]) -> dict[tuple[OperatorId, InputName], int]:
+    found: dict[tuple[OperatorId, InputName], int] = {}
+    for run in (change.run for each in effects for change in each.changes if isinstance(change, AddRun)):
+        found[run.operator, run.input] = found.get((run.operator, run.input), 0) + run.rows
+    return found
 
 
 def _rows_that_came(manifest: Manifest, effects: Sequence[Effects]) -> dict[OperatorId, Floats]:

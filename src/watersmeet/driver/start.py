@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION, policies_of
-from watersmeet.adapt.policy import MemoryOptions, View
+from watersmeet.adapt.policy import MemoryOptions, Policy, View
+from watersmeet.adapt.ring.cost import Goal
+from watersmeet.adapt.ring.length import RingPolicy
 from watersmeet.adapt.spilling.policy import Choose
 from watersmeet.driver.checkpoint import Expectation
 from watersmeet.driver.coordinator import Coordinator
@@ -15,6 +17,7 @@ from watersmeet.driver.publish import publish
 from watersmeet.driver.step import Stepper
 from watersmeet.driver.switches import switches
 from watersmeet.driver.task_specs import TaskSpecs
+from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.site.crash import CrashPlan, reach
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import ROUND_LIMIT_BYTES, Function
@@ -40,13 +43,15 @@ class DriverOptions:
     cleans_when_idle: bool = True
     adaptation: str = DEFAULT_ADAPTATION
     functions: Mapping[str, Function] = field(default_factory=dict)
+    ring_scheme: Scheme = PSP
+    ring_goal: Goal | None = None
 
 
 def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOptions) -> Loop[Batch]:
     """Go on from a checkpoint: publish what was not, tidy up, and bring the manifest in line with the options."""
     publish(checkpoint.manifest)
     checkpoint.begin(options.retained_versions)
-    movers = policies_of(options.adaptation, options.memory)
+    movers = _movers(options)
     observer = Observer(options.memory.is_limited, has_moves=bool(movers))
     observer.begin(checkpoint.manifest)
     round_bytes = options.round_bytes or _round_bytes(options.memory)
@@ -69,6 +74,7 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
         rejected_path=options.rejected_path,
         tells_promises_apart=options.retention_us is not None,
         functions=options.functions,
+        ring_scheme=options.ring_scheme,
     )
     stepper = Stepper(runner, checkpoint, specs, coordinator, observer, options.parcels)
     if crash is not None and crash.victim == "driver":
@@ -76,6 +82,14 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
     stepper.adapt(_replan(checkpoint, options.expected))
     stepper.adapt(coordinator.decide(View("start", checkpoint.manifest, observer.statistics)))
     return Loop(stepper, options.memory)
+
+
+def _movers(options: DriverOptions) -> list[Policy]:
+    """The policies that move groups; the length of a ring would be undone by others that level sites."""
+    has_ring = any(operator.kind == "ring" for operator in options.expected.plan.operators)
+    if options.ring_goal is not None and has_ring:
+        return [RingPolicy(options.ring_goal)]
+    return list(policies_of(options.adaptation, options.memory))
 
 
 def _round_bytes(memory: MemoryOptions) -> int:

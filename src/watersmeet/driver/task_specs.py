@@ -1,6 +1,6 @@
 """From a manifest to what the site tasks of a step are told."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from watersmeet.adapt.cleaning.choice import deal
@@ -10,6 +10,7 @@ from watersmeet.driver.topology import Topology
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.model.plan import Stream
 from watersmeet.operators.promises.stores import stores_of
+from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.operators.spec import OperatorSpec
 from watersmeet.site.admission import LATE, PUNCTUATED, AdmissionRule
 from watersmeet.site.crash import CrashPlan
@@ -49,6 +50,7 @@ class TaskSpecs:
     rejected_path: str | None = None
     tells_promises_apart: bool = False
     functions: Mapping[str, Function] = field(default_factory=dict)
+    ring_scheme: Scheme = PSP
 
     def levels(self, manifest: Manifest, topology: Topology, merges: Sequence[Merge]) -> list[LevelSpec]:
         """The levels of the step that reads this manifest: of an epoch, or of the cleanup that it has begun."""
@@ -65,7 +67,7 @@ class TaskSpecs:
             site: replace(part, cleaning=cleaning_order(manifest, step, shares[site], sizes))
             for site, part in lowest.sites.items()
         }
-        if step.at_end and not any(_has_decided(operator) for spec in above[:1] for operator in spec.operators):
+        if step.at_end and not any(_joins_at_once(operator) for spec in above[:1] for operator in spec.operators):
             above = [replace(spec, only_stores=True, files=None) for spec in above[:1]]
         return [replace(lowest, sites=sites), *above]
 
@@ -84,7 +86,7 @@ class TaskSpecs:
             inputs=topology.specs,
             operators=operators,
             outgoing=topology.travel(level, manifest),
-            sites={site: _site_slice(manifest, operators, site, merges, expiry) for site in sites},
+            sites={site: self._site(manifest, operators, site, merges, expiry) for site in sites},
             site_keys=tuple(range(manifest.sites)),
             files=self.files if level == topology.depth - 1 else None,
             crash=self.crash,
@@ -105,15 +107,39 @@ class TaskSpecs:
             owners=_owners(manifest),
             functions=self.functions,
             splits={name: state.splits for name, state in manifest.operators.items() if state.splits},
+            ring_scheme=self.ring_scheme,
         )
 
+    def _site(
+        self,
+        manifest: Manifest,
+        operators: Sequence[OperatorSpec],
+        site: SiteId,
+        merges: Sequence[Merge],
+        expiry: "Expiry",
+    ) -> SiteSlice:
+        """What one site needs to know; of rings, also the copies that it holds of what others store."""
+        here = _site_slice(manifest, operators, site, merges, expiry)
+        rings = [operator for operator in operators if operator.kind == "ring" and self.ring_scheme.name != "psp"]
+        copied = {ring.id: tuple(self._held(manifest, ring, site)) for ring in rings}
+        return replace(here, live={**here.live, **copied})
 
-def _has_decided(operator: OperatorSpec) -> bool:
-    """Whether rows of an operator are decided: then rows that come later must not be closed before those there are.
+    def _held(self, manifest: Manifest, ring: OperatorSpec, site: SiteId) -> Iterator[Pair]:
+        owners = owners_of(manifest, ring.id)
+        held = {source.name: self.ring_scheme.held(owners, site, n) for n, source in enumerate(ring.inputs)}
+        for part in manifest.operators[ring.id].slices:
+            run = manifest.runs[part.run]
+            if part.tier == "memory" and part.groups.meets(held[run.input]):
+                yield run, part
 
-    Which rows of a group were decided is known of its oldest generation (`watersmeet.site.deciding`).
+
+def _joins_at_once(operator: OperatorSpec) -> bool:
+    """Whether rows of an operator must not be closed before they have met what is live.
+
+    Which rows of a group were decided is known of its oldest generation (`watersmeet.site.deciding`), and what rows of
+    a ring have met from when they came and were closed (`watersmeet.state.ages`).
     """
-    return operator.aggregate is not None or bool(operator.preserved)
+    return operator.aggregate is not None or bool(operator.preserved) or operator.kind == "ring"
 
 
 @dataclass(frozen=True)
@@ -138,7 +164,7 @@ class Expiry:
         rules = {tag: keys.purge(operator, source) for tag, (operator, source) in topology.inputs.items()}
         purges = {tag: rule for tag, rule in rules.items() if rule is not None}
         is_any = bool(over or ends or purges) or any(each.kind == "aggregate" for each in manifest.plan.operators)
-        closed = {name: GroupSet.union(manifest.generations(name).values()) for name in manifest.operators if is_any}
+        closed = {name: _not_met(manifest, name) for name in manifest.operators if is_any}
         return cls(over, unasked(manifest), closed, ends, keys, purges)
 
     def by_tag(self, topology: Topology) -> dict[int, int]:
@@ -166,6 +192,12 @@ class Expiry:
         return found
 
 
+def _not_met(manifest: Manifest, operator: OperatorId) -> GroupSet:
+    """The groups whose rows, those that arrive too, have not met all there is; of a ring, all if any was spilled."""
+    closed = GroupSet.union(manifest.generations(operator).values())
+    return GroupSet.all(manifest.groups) if closed and manifest.is_ring(operator) else closed
+
+
 def _site_slice(
     manifest: Manifest, operators: Sequence[OperatorSpec], site: SiteId, merges: Sequence[Merge], expiry: Expiry
 ) -> SiteSlice:
@@ -183,6 +215,7 @@ def _site_slice(
             expiry.spilled.get(m.operator, GroupSet()),
             expiry.purges.get(inputs[m.operator, m.input].tag),
             m.purge_at,
+            m.since,
         )
         for m in merges
         if m.site == site and (m.operator, m.input) in inputs
@@ -200,10 +233,14 @@ def _site_slice(
 
 
 def _owners(manifest: Manifest) -> dict[OperatorId, dict[SiteId, GroupSet]]:
-    """Which groups of each ring are stored where; sites without any take no part in it."""
-    rings = [operator.id for operator in manifest.plan.operators if operator.kind == "ring"]
-    routings = {name: manifest.operators[name].routing for name in rings}
-    return {name: {site: groups_at(table, site) for site in sorted(set(table))} for name, table in routings.items()}
+    """Which groups of each ring are stored where."""
+    return {each.id: owners_of(manifest, each.id) for each in manifest.plan.operators if each.kind == "ring"}
+
+
+def owners_of(manifest: Manifest, ring: OperatorId) -> dict[SiteId, GroupSet]:
+    """Which groups of a ring are stored where; sites without any take no part in it."""
+    table = manifest.operators[ring].routing
+    return {site: groups_at(table, site) for site in sorted(set(table))}
 
 
 def _admissions(manifest: Manifest, topology: Topology) -> dict[int, AdmissionRule]:
@@ -231,7 +268,7 @@ def _pairs(manifest: Manifest, merge: Merge) -> tuple[Pair, ...]:
     found = {
         part.run: (manifest.runs[part.run], part)
         for part in manifest.operators[merge.operator].slices
-        if part.run in merge.runs and part.generation == merge.generation
+        if part.run in merge.runs and (part.generation, part.since) == (merge.generation, merge.since)
     }
     return tuple(found[run] for run in merge.runs)
 
@@ -240,8 +277,9 @@ def cleaning_order(
     manifest: Manifest, cleaning: Cleaning, groups: tuple[int, ...], sizes: Mapping[int, float]
 ) -> CleaningOrder:
     """What a site is told of its share of a step: its groups, and every slice that holds any of them."""
-    wanted = GroupSet.of(groups)
+    wanted = GroupSet.all(manifest.groups) if groups and manifest.is_ring(cleaning.operator) else GroupSet.of(groups)
     slices = (part for part in manifest.operators[cleaning.operator].slices if part.groups & wanted)
     found = tuple((manifest.runs[part.run], part) for part in slices)
     weights = tuple(int(sizes.get(group, 0)) for group in groups)
-    return CleaningOrder(cleaning.operator, groups, weights, found, cleaning.gather_bytes)
+    cleaned = GroupSet.of(cleaning.groups)
+    return CleaningOrder(cleaning.operator, groups, weights, found, cleaning.gather_bytes, cleaned)

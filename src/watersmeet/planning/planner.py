@@ -28,10 +28,11 @@ from watersmeet.planning.ring import check_rings, refuse_on_one_stream, with_rin
 from watersmeet.planning.tree import Branch, grow, streams_of
 
 
-def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
+def plan(query: Query, type_of: TypeOf | None = None, *, endless: bool = False) -> Plan:
     """The plan of a query.
 
     ``type_of`` tells the type of a key that is an expression, as ``lower(A.x)``; it is asked for nothing else.
+    A ring may be ``endless``, without any window, where something else bounds its memory.
 
     >>> import pyarrow as pa
     >>> from watersmeet.model.query import JoinNode, StreamNode
@@ -74,7 +75,8 @@ def plan(query: Query, type_of: TypeOf | None = None) -> Plan:
     reach = [*closed(reach_of(grown.filters, times)).items(), *reach_of(grown.branch.tests, times).items()]
     operators = tuple(_with_time_conditions(each, told) for each in operators)
     made_plan = Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items()))
-    return check_rings(with_lives(made_plan, _least(reach)), scope)
+    made_plan = with_lives(made_plan, _least(reach))
+    return made_plan if endless else check_rings(made_plan, scope)
 
 
 def plan_name(streams: Sequence[StreamNode]) -> str:

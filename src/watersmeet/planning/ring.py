@@ -124,5 +124,6 @@ def _endless(parts: Sequence[Sequence[str]], scope: Scope) -> NoEqualityError:
         error.what,
         why="every row would meet all rows of the others, and as none of these streams has a window, for ever",
         how=f'{error.how}, or give streams a window, as in flow.stream("{parts[-1][0]}", df, time="ts", '
-        f'window="10 minutes", watermark="1 minute")',
+        f'window="10 minutes", watermark="1 minute"); or set option("memoryBudget", "64m"): '
+        f"what does not fit then waits on disk for its results",
     )

@@ -23,9 +23,9 @@ from watersmeet.operators.results import Results
 from watersmeet.operators.spec import OperatorSpec
 from watersmeet.site.deciding import Decision, oldest_generations
 from watersmeet.site.promises import PromiseReader
-from watersmeet.site.spec import CleaningOrder
+from watersmeet.site.spec import CleaningOrder, Pair
 from watersmeet.state.groups import GroupSet, first_hash
-from watersmeet.state.rows import merge_rows, no_rows
+from watersmeet.state.rows import SortedRows, merge_rows, no_rows
 from watersmeet.state.runs import open_run, release_run
 from watersmeet.storage.base import Storage
 
@@ -44,12 +44,17 @@ class SiteCleanup:
 
     def results(self, task: OperatorTask) -> Iterator[Results]:
         """The missing results of the groups, block by block."""
+        for block, low, high in self.blocks():
+            pieces = self._pieces(block, low, high)
+            yield from task.clean(pieces, self.order.gather_bytes)
+            yield from self._settled(task, pieces)
+
+    def blocks(self) -> Iterator[tuple[GroupSet, int, int]]:
+        """Groups that are taken together, and the range of their hashes."""
         for start, stop in cut(np.array(self.order.sizes, dtype=np.int64), self.order.gather_bytes):
             block = self.order.groups[start:stop]
             for low, high in self._ranges(block, sum(self.order.sizes[start:stop])):
-                pieces = self._pieces(GroupSet.of(block), low, high)
-                yield from task.clean(pieces, self.order.gather_bytes)
-                yield from self._settled(task, pieces)
+                yield GroupSet.of(block), low, high
 
     def _settled(self, task: OperatorTask, pieces: list[list[Piece]]) -> Iterator[Results]:
         """What rows give of which no match can come any more, now that all that could be their match is here."""
@@ -74,13 +79,17 @@ class SiteCleanup:
     def _pieces(self, block: GroupSet, low: int, high: int) -> list[list[Piece]]:
         """For every input the rows of a block in a range of hashes, by generation."""
         pieces: dict[str, list[Piece]] = {source.name: [] for source in self.operator.inputs}
+        for (run, part), rows in self.copies(block, low, high):
+            pieces[run.input].append(Piece(part.generation, rows))
+        return list(pieces.values())
+
+    def copies(self, block: GroupSet, low: int, high: int) -> Iterator[tuple[Pair, SortedRows]]:
+        """The rows of a block in a range of hashes, run by run."""
         for run, part in self.order.slices:
             wanted = part.groups & block
             if wanted:
-                mapped = open_run(self.storage, run).of_groups(wanted, self.groups)
-                within = [Piece(part.generation, rows).between(low, high) for rows in mapped]
-                copies = [Piece(piece.generation, piece.rows.copy()) for piece in within]
-                self.read_bytes += sum(copy.rows.bytes for copy in copies)
-                pieces[run.input] += copies
+                for rows in open_run(self.storage, run).of_groups(wanted, self.groups):
+                    copy = Piece(part.generation, rows).between(low, high).rows.copy()
+                    self.read_bytes += copy.bytes
+                    yield (run, part), copy
                 release_run(self.storage, run)
-        return list(pieces.values())

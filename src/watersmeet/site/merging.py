@@ -47,4 +47,4 @@ def merge(
         storage.forget({merged.path, *(run.path for run, _ in order.runs)} - live)
     ids = tuple(run.id for run, _ in order.runs)
     dropped, is_purge = len(rows) - len(needed), order.purge_at is not None
-    return MergeRuns(ids, order.groups, merged, order.generation, order.reason, dropped, is_purge)
+    return MergeRuns(ids, order.groups, merged, order.generation, order.reason, dropped, is_purge, order.since)

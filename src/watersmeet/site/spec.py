@@ -6,6 +6,7 @@ from typing import Any
 
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.operators.promises.stores import Store
+from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.admission import AdmissionRule
 from watersmeet.site.crash import CrashPlan
@@ -43,6 +44,7 @@ class MergeOrder:
     spilled: GroupSet = NO_GROUPS
     purge: PurgeRule | None = None
     purge_at: float | None = None
+    since: int = 0
 
     @property
     def bytes(self) -> int:
@@ -52,13 +54,17 @@ class MergeOrder:
 
 @dataclass(frozen=True)
 class CleaningOrder:
-    """Groups of an operator to clean, in this order, with all their slices; ``sizes`` are the bytes of the groups."""
+    """Groups of an operator to clean, in this order, with all their slices; ``sizes`` are the bytes of the groups.
+
+    ``cleaned`` are those of all sites. Of a ring, the slices are those of all groups, as rows meet all of them.
+    """
 
     operator: OperatorId
     groups: tuple[int, ...]
     sizes: tuple[int, ...]
     slices: tuple[Pair, ...]
     gather_bytes: int
+    cleaned: GroupSet = NO_GROUPS
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,8 @@ class LevelSpec:
     streams' rows. Rows of an input that have come to their end (`watersmeet.state.promises`) by its ``limits``, or
     by the keys that others promised (``purges``), are joined and not kept. ``stores`` are the promises there are,
     ``punctuated`` the streams that bring more, by the tag of their messages. ``owners`` tell, of
-    operators whose rows go everywhere, which groups each site stores; ``splits``, which groups several sites share.
+    operators whose rows go everywhere, which groups each site stores; ``splits``, which groups several sites share;
+    ``ring_scheme``, which pairs a ring looks at.
     ``functions`` are the user's, by name.
     """
 
@@ -123,6 +130,7 @@ class LevelSpec:
     promise_merges: Mapping[SiteId, tuple[PromiseMerge, ...]] = field(default_factory=dict)
     owners: Mapping[OperatorId, Mapping[SiteId, GroupSet]] = field(default_factory=dict)
     functions: Mapping[str, Function] = field(default_factory=dict)
+    ring_scheme: Scheme = PSP
     splits: Mapping[OperatorId, tuple[Split, ...]] = field(default_factory=dict)
 
     def stored_elsewhere(self, source: InputSpec, site: SiteId) -> GroupSet:

@@ -31,6 +31,7 @@ from watersmeet.operators.join.probe import RunView, Side
 from watersmeet.operators.kinds import TaskOptions, aggregate_of, ring_of, task_of
 from watersmeet.operators.promises.stores import PROMISES
 from watersmeet.operators.results import Results
+from watersmeet.operators.ring.task import RingTask
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.admission import Admission
 from watersmeet.site.cleaning import SiteCleanup
@@ -42,6 +43,7 @@ from watersmeet.site.keeping import Keeper
 from watersmeet.site.meeting import RingRows
 from watersmeet.site.messages import Kind
 from watersmeet.site.receive import Receiver, Round
+from watersmeet.site.ring_cleaning import ring_results
 from watersmeet.site.settling import Settling, arrived_rows, of_open_groups
 from watersmeet.site.sharing import views_of
 from watersmeet.site.spec import LevelSpec, SiteSlice
@@ -187,9 +189,10 @@ class SiteTask:
         for operator in () if self._spec.only_stores else self._spec.operators:
             if operator.kind == "ring":
                 task = ring_of(operator, self._options)
-                for results in task.meet(self._ring_rows.sides(operator)):
-                    yield from self._give(operator, results)
-                    self._reach("mid-output")
+                for probing, rows, met in self._ring_rows.visits(operator):
+                    for results in task.probe(probing, rows, met):
+                        yield from self._give(operator, results)
+                        self._reach("mid-output")
                 self._counts.produced(operator, task.output)
 
     def _send_unmatched(self, unmatched: dict[int, SortedRows]) -> Iterator[pa.RecordBatch]:
@@ -323,7 +326,8 @@ class SiteTask:
         cleanup = SiteCleanup(
             self._spec.storage, self._spec.groups, order, operator, self._spec.decisions, self._keeper.reader
         )
-        for results in cleanup.results(task):
+        missing = ring_results(cleanup, task) if isinstance(task, RingTask) else cleanup.results(task)
+        for results in missing:
             yield from self._give(operator, results)
             self._reach("mid-cleanup")
         self._spec.storage.forget({run.path for run, _ in order.slices} - self._live_paths)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from watersmeet.model.ids import OperatorId, RunId, SiteId, Version
+from watersmeet.state.ages import normal
 from watersmeet.state.changes import (
     AddPromises,
     AddRun,
@@ -66,9 +67,10 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
     following = Version(manifest.version + 1)
     match change:
         case AddRun(run, closed):
-            return _add(manifest, run, following if closed else LIVE)
-        case MergeRuns(merged, groups, run, generation):
-            return _add(_release(manifest, run.operator, merged, groups, generation), run, generation)
+            since = manifest.version if manifest.is_ring(run.operator) else 0
+            return _add(manifest, run, following if closed else LIVE, since)
+        case MergeRuns(merged, groups, run, generation, since=since):
+            return _add(_release(manifest, run.operator, merged, groups, (generation, since)), run, generation, since)
         case CountOutput(operator, output, inter):
             state = manifest.operators[operator]
             counted = replace(state, output=_sum(state.output, output), inter=_sum(state.inter, inter))
@@ -80,9 +82,9 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
                 manifest = _relabel(manifest, operator, groups, following, "disk", only="memory")
             return manifest
         case BeginCleaning(cleaning):
-            return replace(manifest, cleaning=cleaning, version=following)
+            return replace(_normal(manifest), cleaning=cleaning, version=following)
         case FinishCleaning(live, closed):
-            return replace(_cleaned(manifest, live, closed), cleaning=None, version=following)
+            return replace(_normal(_cleaned(manifest, live, closed)), cleaning=None, version=following)
         case UniteGenerations(operator, groups):
             return _relabel(manifest, operator, groups, following, "disk")
         case ReviveGroups(operator, groups):
@@ -110,11 +112,11 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             left = tuple(each for each in manifest.promises[run.input] if each.id not in merged)
             return replace(manifest, promises={**manifest.promises, run.input: (*left, run) if run.rows else left})
         case EndStreams(streams, until):
-            since = {**dict.fromkeys(streams, following), **manifest.ended}
+            ended = {**dict.fromkeys(streams, following), **manifest.ended}
             later = {name: max(time, manifest.promised_until.get(name, time)) for name, time in until.items()}
             promised = {**manifest.promised, **dict.fromkeys(streams, following)}
             times = {**manifest.promised_until, **later}
-            manifest = replace(manifest, ended=since, promised_until=times, promised=promised)
+            manifest = replace(manifest, ended=ended, promised_until=times, promised=promised)
             return with_marks(manifest, streams)
         case PassPromises(operator, stream, upto):
             state = manifest.operators[operator]
@@ -132,18 +134,18 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
         case WriteRejected(path, names):
             return replace(manifest, rejected=ResultFiles(following, path, names))
         case FinishBatch(batch):
-            return replace(manifest, batch=batch, version=following)
+            return replace(_normal(manifest), batch=batch, version=following)
         case ChangeRegistry():
             return manifest
         case FinishAdaptation():
-            return replace(manifest, version=following)
+            return replace(_normal(manifest), version=following)
 
 
-def _add(manifest: Manifest, run: RunFile, generation: int) -> Manifest:
+def _add(manifest: Manifest, run: RunFile, generation: int, since: int) -> Manifest:
     if not run.rows:
         return manifest
     state = manifest.operators[run.operator]
-    added = Slice(run.id, RowSet(run.groups), generation, "memory" if generation == LIVE else "disk")
+    added = Slice(run.id, RowSet(run.groups), generation, "memory" if generation == LIVE else "disk", since)
     grown = replace(state, slices=(*state.slices, added))
     return replace(_with(manifest, run.operator, grown), runs={**manifest.runs, run.id: run})
 
@@ -153,12 +155,12 @@ def _release(
     operator: OperatorId,
     merged: tuple[RunId, ...],
     groups: GroupSet,
-    generation: int | None = None,
+    kind: tuple[int, int] | None = None,
 ) -> Manifest:
-    """Take groups of a generation, or of all, out of some runs; runs no slice names any more leave the manifest."""
+    """Take groups out of some runs, those of one generation and since, or all; runs that nothing names any more go."""
     state, kept = manifest.operators[operator], list[Slice]()
     for part in state.slices:
-        if part.run not in merged or generation not in (None, part.generation):
+        if part.run not in merged or kind not in (None, (part.generation, part.since)):
             kept.append(part)
         elif left := part.groups - groups:
             kept.append(_narrowed(part, left))
@@ -172,26 +174,58 @@ def _narrowed(part: Slice, groups: GroupSet) -> Slice:
 
 
 def _cleaned(manifest: Manifest, live: GroupSet, closed: GroupSet) -> Manifest:
+    """Groups that were cleaned have met all there is."""
     if manifest.cleaning is None:
         raise ValueError(f"version {manifest.version} cleans nothing that could be finished")
     operator = manifest.cleaning.operator
-    manifest = _relabel(manifest, operator, live, LIVE, "memory") if live else manifest
-    return _relabel(manifest, operator, closed, manifest.version + 1, "disk") if closed else manifest
+    manifest = _relabel(manifest, operator, live, LIVE, "memory", since=0) if live else manifest
+    return _relabel(manifest, operator, closed, manifest.version + 1, "disk", since=0) if closed else manifest
 
 
 def _relabel(
-    manifest: Manifest, operator: OperatorId, groups: GroupSet, generation: int, tier: Tier, *, only: Tier | None = None
+    manifest: Manifest,
+    operator: OperatorId,
+    groups: GroupSet,
+    generation: int,
+    tier: Tier,
+    *,
+    only: Tier | None = None,
+    since: int | None = None,
 ) -> Manifest:
-    """Put groups into a generation and tier, those of one tier only or all; slices of a kind become one."""
-    kinds: dict[tuple[RunId, int, Tier], list[GroupSet]] = {}
+    """Put groups into a generation and tier, those of one tier only or all; slices of a kind become one.
+
+    They are since the version they were since, or since another one.
+    """
+    slices = list[Slice]()
     for part in manifest.operators[operator].slices:
         moved = part.groups & groups if only in (None, part.tier) else GroupSet()
         if left := part.groups - moved:
-            kinds.setdefault((part.run, part.generation, part.tier), []).append(left)
+            slices.append(_narrowed(part, left))
         if moved:
-            kinds.setdefault((part.run, generation, tier), []).append(moved)
-    slices = tuple(Slice(run, RowSet(GroupSet.union(some)), made, kind) for (run, made, kind), some in kinds.items())
-    return _with(manifest, operator, replace(manifest.operators[operator], slices=slices))
+            came = part.since if since is None else since
+            slices.append(Slice(part.run, RowSet(moved), generation, tier, came))
+    return _with(manifest, operator, replace(manifest.operators[operator], slices=_united(slices)))
+
+
+def _normal(manifest: Manifest) -> Manifest:
+    """The slices of rings, those alike that differ in nothing but versions that do not matter."""
+    for operator in (each.id for each in manifest.plan.operators if each.kind == "ring"):
+        state = manifest.operators[operator]
+        closings = {part.generation for part in state.slices if part.generation != LIVE}
+        slices = tuple(replace(part, since=normal(part.since, closings)) for part in state.slices)
+        manifest = _with(manifest, operator, replace(state, slices=_united(slices)))
+    return manifest
+
+
+def _united(slices: Iterable[Slice]) -> tuple[Slice, ...]:
+    """Slices of a run that are alike are one."""
+    kinds: dict[tuple[RunId, int, Tier, int], list[GroupSet]] = {}
+    for part in slices:
+        kinds.setdefault((part.run, part.generation, part.tier, part.since), []).append(part.groups)
+    return tuple(
+        Slice(run, RowSet(GroupSet.union(some)), generation, tier, since)
+        for (run, generation, tier, since), some in kinds.items()
+    )
 
 
 def _move(manifest: Manifest, operator: OperatorId, groups: GroupSet, before: SiteId, after: SiteId) -> Manifest:

@@ -28,6 +28,7 @@ class MergeRuns(msgspec.Struct, frozen=True, tag=True):
     """Some groups of one generation of several runs now lie in one run; what else the old runs hold stays with them.
 
     So many rows were ``dropped``, as nothing can come for them any more; if it ``is_purge``, it was done for that.
+    Of a ring, only slices that are ``since`` the same version are merged.
     """
 
     merged: tuple[RunId, ...]
@@ -37,6 +38,7 @@ class MergeRuns(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
     dropped: int = 0
     is_purge: bool = False
+    since: int = 0
 
 
 class CountOutput(msgspec.Struct, frozen=True, tag=True):

@@ -16,6 +16,7 @@ import msgspec
 
 from watersmeet.model.ids import BatchId, InputName, OperatorId, RunId, SiteId, Version
 from watersmeet.model.plan import Plan
+from watersmeet.state.ages import NEVER, Age, Aged, closed_first, waiting
 from watersmeet.state.groups import GroupSet, groups_at
 from watersmeet.state.vectors import Vector
 
@@ -70,17 +71,26 @@ class RowSet(msgspec.Struct, frozen=True):
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """The rows of a run that count, their generation, and whether they take part at run time (``memory``)."""
+    """The rows of a run that count, their generation, and whether they take part at run time (``memory``).
+
+    Of a ring, ``since`` is the version after which they came: what had been closed by then, they have not met.
+    """
 
     run: RunId
     rows: RowSet
     generation: int = LIVE
     tier: Tier = "memory"
+    since: int = 0
 
     @property
     def groups(self) -> GroupSet:
         """The groups of the rows."""
         return self.rows.groups
+
+    @property
+    def age(self) -> Age:
+        """When the rows came to a ring, and when they were closed."""
+        return Age(NEVER if self.generation == LIVE else self.generation, self.since)
 
 
 class Split(msgspec.Struct, frozen=True):
@@ -202,11 +212,32 @@ class Manifest(msgspec.Struct, frozen=True):
         return [(self.runs[part.run], part) for part in slices]
 
     def spilled(self, operator: OperatorId) -> GroupSet:
-        """The groups of an operator that have results missing: those with more than one generation."""
+        """The groups of an operator that have results missing: those with more than one generation.
+
+        Of a ring, it is those which were closed before rows of any group came (`watersmeet.state.ages`).
+        """
+        if self.is_ring(operator):
+            return closed_first(self._aged(operator))
         seen, again = GroupSet(), GroupSet()
         for groups in self._by_generation(operator).values():
             seen, again = seen | groups, again | (seen & groups)
         return again
+
+    def needed(self, operator: OperatorId) -> GroupSet:
+        """The groups whose rows have a part in missing results: of a ring, also those of rows that came later."""
+        return waiting(self._aged(operator)) if self.is_ring(operator) else self.spilled(operator)
+
+    def is_ring(self, operator: OperatorId) -> bool:
+        """Whether rows of an operator meet those of all groups."""
+        return any(each.id == operator and each.kind == "ring" for each in self.plan.operators)
+
+    def _aged(self, operator: OperatorId) -> list[Aged]:
+        first = self.plan.operator(operator).inputs[0].name
+        found: tuple[Aged, Aged] = {}, {}
+        for part in self.operators[operator].slices:
+            ages = found[0 if self.runs[part.run].input == first else 1]
+            ages[part.age] = ages.get(part.age, GroupSet()) | part.groups
+        return list(found)
 
     def generations(self, operator: OperatorId) -> dict[int, GroupSet]:
         """The closed generations of an operator and the groups that have them, oldest first."""

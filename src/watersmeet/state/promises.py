@@ -97,7 +97,7 @@ def _stored_from(
 ) -> Iterator[int | None]:
     """The earliest time of a stream in what an input of an operator holds that can still give results."""
     limit, window = found.get((operator.id, source.name)), manifest.plan.stream(stream).window_us
-    missing = manifest.spilled(operator.id)
+    missing = manifest.needed(operator.id)
     runs = (
         [manifest.runs[part.run] for part in manifest.operators[operator.id].slices if part.groups & missing]
         if missing
@@ -303,7 +303,7 @@ def _bounds(run: RunFile, column: str) -> tuple[int, int] | None:
 
 def _held(manifest: Manifest, operator: Operator) -> Iterator[int | None]:
     """When the first result begins that spilled groups miss: not before the rows of any one input."""
-    missing = manifest.spilled(operator.id)
+    missing = manifest.needed(operator.id)
     if missing:
         runs = [manifest.runs[part.run] for part in manifest.operators[operator.id].slices if part.groups & missing]
         firsts = [first for source in operator.inputs if (first := _first(source, runs)) is not None]

@@ -37,7 +37,7 @@ def _dropped(manifest: Manifest, operator: Operator, source: Input, moment: int)
     slices = [part for part in manifest.operators[operator.id].slices if _is_over(manifest, part, source, moment)]
     if not slices:
         return
-    groups = GroupSet.of(range(manifest.groups)) - manifest.spilled(operator.id)
+    groups = GroupSet.of(range(manifest.groups)) - manifest.needed(operator.id)
     going = [part for part in slices if part.groups & groups]
     if going:
         rows, sizes = rows_and_bytes(manifest, going)

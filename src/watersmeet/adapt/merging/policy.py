@@ -6,7 +6,7 @@ it. A run counts with what is still used of it: after spills a large file may ho
 What an aggregate holds of a key becomes less as it is merged, so its large runs are merged, too: some groups at a time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,7 +55,9 @@ class MergePolicy:
         closed = manifest.closed(operator.id, site) if is_closing else []
         for source in operator.inputs:
             limit = over.get((operator.id, source.name))
-            merges = list(_live(manifest, operator.id, source, site, live, limit, rewrite_at))
+            ages = _by_age(pair for pair in live if pair[0].input == source.name)
+            tried = (_live(manifest, operator.id, source, site, alike, limit, rewrite_at) for alike in ages)
+            merges = list(next(filter(None, map(list, tried)), ()))
             is_growing = operator.kind == "aggregate" and not merges
             yield from merges if not is_growing else _large(manifest, operator.id, source.name, site, live)
             yield from self._closed(manifest, operator.id, source.name, site, closed)
@@ -64,18 +66,18 @@ class MergePolicy:
         self, manifest: Manifest, operator: OperatorId, source: InputName, site: SiteId, closed: Iterable[Pair]
     ) -> Iterator[Merge]:
         here = groups_at(manifest.operators[operator].routing, site)
-        generations: dict[int, list[Pair]] = {}
+        generations: dict[tuple[int, int], list[Pair]] = {}
         for pair in closed:
             if pair[0].input == source:
-                generations.setdefault(pair[1].generation, []).append(pair)
-        for generation, mine in sorted(generations.items()):
+                generations.setdefault((pair[1].generation, pair[1].since), []).append(pair)
+        for (generation, since), mine in sorted(generations.items()):
             runs = _by_id(mine)
             if len(runs) >= choice.CLOSED_FAN_IN:
                 sizes = {run.id: slice_bytes(run, part, here) for run, part in runs.values()}
                 chosen = choice.choose_closed(sizes, self.round_bytes // CLOSED_PARTS)
                 if chosen:
                     reason = f"{len(runs)} runs of {source} in generation {generation}"
-                    yield Merge(site, operator, source, tuple(chosen), here, generation, reason)
+                    yield Merge(site, operator, source, tuple(chosen), here, generation, reason, since=since)
                     return
 
 
@@ -84,12 +86,12 @@ def _live(
     operator: OperatorId,
     source: Input,
     site: SiteId,
-    live: Iterable[Pair],
+    alike: Sequence[Pair],
     limit: int | None,
     rewrite_at: float | None,
 ) -> Iterator[Merge]:
     here = groups_at(manifest.operators[operator].routing, site)
-    runs = _by_id(pair for pair in live if pair[0].input == source.name)
+    runs = _by_id(alike)
     sizes = {run.id: slice_bytes(run, part, here) for run, part in runs.values()}
     spans = _spans(source, (run for run, _ in runs.values()))
     if spans is None:
@@ -99,7 +101,15 @@ def _live(
         chosen = choice.choose_by_age(sizes, spans, limit, rewrite_at)
         reason = f"{len(runs)} live runs of {source.name}, by age"
     if chosen:
-        yield Merge(site, operator, source.name, tuple(chosen), here, reason=reason)
+        yield Merge(site, operator, source.name, tuple(chosen), here, reason=reason, since=alike[0][1].since)
+
+
+def _by_age(pairs: Iterable[Pair]) -> list[list[Pair]]:
+    """Slices that are since the same version, most first; only those of rings are ever since different ones."""
+    ages: dict[int, list[Pair]] = {}
+    for pair in pairs:
+        ages.setdefault(pair[1].since, []).append(pair)
+    return sorted(ages.values(), key=len, reverse=True)
 
 
 def _purges(

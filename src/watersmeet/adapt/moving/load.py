@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from watersmeet.adapt.statistics import Floats
-from watersmeet.model.ids import OperatorId
+from watersmeet.model.ids import InputName, OperatorId
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class EpochLoad:
 
     ``executors`` names for every site who did its work, ``workers`` how many processes of each did. The ``results`` of
     a group are those of the query that came through it; ``rows`` are those of the tuples that came, ``[input, group]``.
-    ``memory_bytes`` is what each site may hold, where they differ.
+    ``memory_bytes`` is what each site may hold, where they differ. ``came`` is how many new rows each input was given.
 
     >>> load = EpochLoad(200.0, np.array([[150.0, 50.0]]), {}, ("a", "b"), {"a": 1, "b": 1})
     >>> load.utilisation.tolist(), load.is_shared
@@ -35,6 +35,7 @@ class EpochLoad:
     results: Mapping[OperatorId, Floats] = field(default_factory=dict)
     rows: Mapping[OperatorId, Floats] = field(default_factory=dict)
     memory_bytes: Floats | None = None
+    came: Mapping[tuple[OperatorId, InputName], int] = field(default_factory=dict)
 
     @property
     def utilisation(self) -> Floats:

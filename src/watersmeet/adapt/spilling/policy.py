@@ -43,8 +43,8 @@ class SpillPolicy:
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """A spill for every site that holds too much."""
         budget, manifest = self.options.limit_bytes, view.manifest
-        if budget is None or (manifest.cleaning is not None and manifest.cleaning.at_end):
-            return  # at the end nothing becomes live, and what is stored is a generation of this very version
+        if budget is None:
+            return
         self.lasting.see(manifest)
         live = {name: _disposable(manifest, name) for name in manifest.operators}
         known = dict(view.statistics)
@@ -72,10 +72,16 @@ class SpillPolicy:
 
 
 def _disposable(manifest: Manifest, operator: OperatorId) -> Floats:
-    """The live bytes of each group; those being cleaned find their place when that is done, as far as there is room."""
+    """The live bytes of each group; those being cleaned find their place when that is done, as far as there is room.
+
+    At the end nothing becomes live but in rings, and what is stored is a generation of this very version.
+    """
+    cleaning = manifest.cleaning
+    if cleaning is not None and cleaning.at_end and not manifest.is_ring(operator):
+        return np.zeros(manifest.groups)
     sizes: Floats = live_bytes(manifest, operator)
-    if manifest.cleaning is not None and manifest.cleaning.operator == operator:
-        sizes[list(manifest.cleaning.groups)] = 0.0
+    if cleaning is not None and cleaning.operator == operator:
+        sizes[list(cleaning.groups)] = 0.0
     return sizes
 
 

@@ -126,8 +126,8 @@ def _section(section: Section) -> list[str]:
     comparisons += [_comparison(comparison) for comparison in section.comparisons]
     counts = [f"  {_count(count)}" for count in section.counts]
     legend = [f"  {outcome.contender}: {WAYS[outcome.contender].about}" for outcome in section.outcomes]
-    tables = [*table(outcomes), "", *table(comparisons)]
-    return [f"{section.name}: {section.title}", "", *legend, "", *tables, "", *counts]
+    tables = [*legend, "", *table(outcomes), ""] if section.outcomes else []
+    return [f"{section.name}: {section.title}", "", *tables, *table(comparisons), "", *counts]
 
 
 def _outcome(outcome: Outcome) -> list[str]:

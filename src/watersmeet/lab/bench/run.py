@@ -15,10 +15,12 @@ from watersmeet.lab.bench.data import write_streams
 from watersmeet.lab.bench.measure import run_contender
 from watersmeet.lab.bench.outcome import Outcome, Task
 from watersmeet.lab.bench.report import Report, Section
+from watersmeet.lab.bench.ring import FAMILY as RING
 from watersmeet.lab.bench.suite import Size, Suite
 from watersmeet.lab.bench.suites import SPILL, choose
 from watersmeet.lab.bench.units import show
 from watersmeet.lab.extra import is_installed, require
+from watersmeet.lab.ring.bench import run_sites
 from watersmeet.lab.spill.run import run_spill
 from watersmeet.model.errors import WatersmeetError
 
@@ -34,6 +36,8 @@ def run_bench(names: list[str], quick: bool, progress: Callable[[str], None]) ->
     _check_contenders(suites)
     spill = run_spill(quick, progress) if SPILL in names else None
     sections = [_run_suite(suite, suite.quick if quick else suite.full, progress) for suite in suites]
+    if not names or RING in names:
+        sections += run_sites(quick, progress)
     if quick:
         sections = [section.without_targets() for section in sections]
     return Report(tuple(sections), _versions(), quick=quick, spill=spill)

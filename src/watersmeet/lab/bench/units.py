@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-Unit = Literal["s", "ms", "bytes", "files"]
+Unit = Literal["s", "ms", "bytes", "files", "rows", "pairs"]
 _SIZES = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
@@ -14,7 +14,7 @@ def show(value: float, unit: Unit) -> str:
     """
     if unit == "bytes":
         return _bytes(value)
-    return f"{value:.1f} s" if unit == "s" else f"{value:.0f} {unit}"
+    return f"{value:.1f} s" if unit == "s" else f"{value:,.0f} {unit}"
 
 
 def _bytes(value: float) -> str:

@@ -72,20 +72,27 @@ class RingTask(OnlyPairs):
     def meet(self, sides: Sequence[RingSide]) -> Iterator[Results]:
         """The results that the new rows of a step complete at a site."""
         first, second = sides
-        yield from self._probe(0, [*first.new, *first.probes], second.old)
+        yield from self.probe(0, [*first.new, *first.probes], second.old)
         stored = (*first.old, *(RunView(rows) for rows in first.new))
-        yield from self._probe(1, [*second.new, *second.probes], stored)
+        yield from self.probe(1, [*second.new, *second.probes], stored)
 
     def produce(self, sides: Sequence[Side]) -> Iterator[Results]:
         """The results at the only site there is: nothing comes as a probe."""
         return self.meet([RingSide(side.runs, (side.delta,)) for side in sides])
 
     def clean(self, inputs: Sequence[Sequence[Generation]], limit_bytes: int) -> Iterator[Results]:
-        """Nothing of a ring is ever spilled, so nothing is missing."""
+        """Nothing is missing within a group: which pairs of all groups are, ages tell (`watersmeet.state.ages`)."""
         del inputs, limit_bytes
         yield from ()
 
-    def _probe(self, probing: int, pieces: Sequence[SortedRows], stored: Sequence[RunView]) -> Iterator[Results]:
+    def across(
+        self, number: int, rows: SortedRows, others: Sequence[SortedRows], limit_bytes: int
+    ) -> Iterator[Results]:
+        """All results of rows of an input with rows of the other one, of which so many are taken at a time."""
+        for some in _cuts(others, limit_bytes):
+            yield from self.probe(1 - number, some, (RunView(rows),))
+
+    def probe(self, probing: int, pieces: Sequence[SortedRows], stored: Sequence[RunView]) -> Iterator[Results]:
         """All pairs of probing rows of an input with what is stored of the other."""
         views = [view for view in stored if len(view.rows)]
         parts = [(part, Piece(part, count, self.lives[probing])) for part, count in _parts(pieces)] if views else []
@@ -176,16 +183,21 @@ def _kept(view: RunView, groups: int) -> Mask | None:
 
 def _parts(pieces: Sequence[SortedRows]) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Rows together, as many as fit; a larger piece is cut."""
+    for some in _cuts(pieces, PART_BYTES):
+        rows = some[0].rows if len(some) == 1 else one_batch(pa.Table.from_batches([piece.rows for piece in some]))
+        yield rows, sum(len(piece) for piece in some)
+
+
+def _cuts(pieces: Sequence[SortedRows], limit: int) -> Iterator[Sequence[SortedRows]]:
+    """Pieces that are together no larger than a limit, or single rows."""
     cuts = [
         piece.slice(start, stop)
         for piece in pieces
         if len(piece)
-        for start, stop in _slices(len(piece), max(1, PART_BYTES // max(1, piece.rows.nbytes // len(piece))))
+        for start, stop in _slices(len(piece), max(1, limit // max(1, piece.rows.nbytes // len(piece))))
     ]
-    for start, stop in cut(np.array([piece.bytes for piece in cuts], dtype=np.int64), PART_BYTES):
-        some = cuts[start:stop]
-        rows = some[0].rows if len(some) == 1 else one_batch(pa.Table.from_batches([piece.rows for piece in some]))
-        yield rows, sum(len(piece) for piece in some)
+    for start, stop in cut(np.array([piece.bytes for piece in cuts], dtype=np.int64), limit):
+        yield cuts[start:stop]
 
 
 def _slices(count: int, length: int) -> list[tuple[int, int]]:

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
 from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.adapt.ring.cost import Goal
 from watersmeet.driver.checkpoint import Checkpoint, Expectation, open_checkpoint
 from watersmeet.driver.loop import Loop
 from watersmeet.driver.progress import History
@@ -23,6 +24,7 @@ from watersmeet.driver.switches import switches
 from watersmeet.driver.topology import Topology
 from watersmeet.driver.upkeep import Upkeep
 from watersmeet.model.errors import StoppedError, failed
+from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.runners.spark.offsets import SparkOffsets
 from watersmeet.runners.spark.one_task import LocalWay
 from watersmeet.runners.spark.projection import Projection
@@ -63,6 +65,8 @@ class Start:
     retention_us: int | None = None
     copies: str | None = None
     adaptation: str = DEFAULT_ADAPTATION
+    ring_scheme: Scheme = PSP
+    ring_goal: Goal | None = None
     functions: Mapping[str, Function] = field(default_factory=dict)
 
     @property
@@ -228,5 +232,7 @@ def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str
         cleans_when_idle=start.cleans_when_idle,
         adaptation=start.adaptation,
         functions=start.functions,
+        ring_scheme=start.ring_scheme,
+        ring_goal=start.ring_goal,
     )
     return start_driver(checkpoint, runner, options)

@@ -1,6 +1,6 @@
 """All experiments, one module each, in the order in which they are listed and run.
 
-To add one: write a module with an ``EXPERIMENT``, and name it here.
+To add one: write a module with an ``EXPERIMENT``, or several ``EXPERIMENTS``, and name it here.
 """
 
 from importlib import import_module
@@ -35,6 +35,16 @@ _MODULES = (
     "flux_09",
     "flux_10",
     "flux_two_sites",
+    "psp_8ab",
+    "psp_8cf",
+    "psp_8gh",
 )
-_FOUND: tuple[Experiment, ...] = tuple(import_module(f"{__name__}.{name}").EXPERIMENT for name in _MODULES)
+
+
+def _of(module: str) -> tuple[Experiment, ...]:
+    found = vars(import_module(f"{__name__}.{module}"))
+    return tuple(found["EXPERIMENTS"]) if "EXPERIMENTS" in found else (found["EXPERIMENT"],)
+
+
+_FOUND = tuple(experiment for name in _MODULES for experiment in _of(name))
 EXPERIMENTS = {experiment.name: experiment for experiment in _FOUND}

@@ -1,0 +1,102 @@
+"""PSP, Figures 8(a) and 8(b): response time and state of a ring by its length."""
+
+from watersmeet.lab.reproduce.bench import Bench
+from watersmeet.lab.reproduce.experiment import Outcome
+from watersmeet.lab.reproduce.experiments.psp import (
+    STABLE,
+    Courses,
+    engine,
+    exact,
+    experiment,
+    held,
+    ms,
+    nodes_of,
+    outcome,
+    response,
+    state,
+    told,
+    work,
+)
+from watersmeet.lab.reproduce.findings import Finding
+from watersmeet.lab.simulator.rings import psp
+from watersmeet.operators.ring.schemes import Scheme
+
+SELECTIVITIES, PIXELS = (0.05, 0.1, 0.5), (5_000, 10_000, 20_000)
+
+
+def _courses(bench: Bench) -> Courses:
+    return {
+        f"selectivity {share}": {nodes: psp(work(bench, share), nodes) for nodes in nodes_of(bench)}
+        for share in SELECTIVITIES
+    }
+
+
+def _best(courses: Courses) -> dict[str, int]:
+    return {name: min(found, key=lambda nodes: found[nodes].response_s) for name, found in courses.items()}
+
+
+def _response(bench: Bench) -> Outcome:
+    courses = _courses(bench)
+    best, nodes = _best(courses), nodes_of(bench)
+    at = [found[nodes[0]].response_s for found in courses.values()]
+    sizes = {f"{p:,} pixels": {n: psp(work(bench, 0.5, p), n) for n in nodes} for p in PIXELS}
+    ways = {f"{m}-way": {n: psp(work(bench, 0.002, ways=m), n) for n in nodes} for m in (3, 5, 7, 9)}
+    findings = [
+        Finding(
+            "The average response time increases with the join selectivity.",
+            told(courses, ms),
+            at == sorted(at),
+        ),
+        Finding(
+            "When the cluster grows the response time does not always fall: it has a minimum, and may then rise.",
+            ", ".join(f"{name}: least with {count} nodes" for name, count in best.items()),
+            any(nodes[0] < count < nodes[-1] for count in best.values()),
+        ),
+        Finding(
+            "For smaller selectivities more nodes are best.",
+            ", ".join(f"{name}: {count}" for name, count in best.items()),
+            list(best.values()) == sorted(best.values(), reverse=True) and len(set(best.values())) > 1,
+        ),
+        Finding(
+            "(5.2) The more a pair costs, the more nodes are best.",
+            ", ".join(f"{name}: {count}" for name, count in _best(sizes).items()),
+            list(_best(sizes).values()) == sorted(_best(sizes).values()),
+        ),
+        Finding(
+            "(8.2) Joins of more ways take longer.",
+            told(ways, ms),
+            all(
+                ways[f"{less}-way"][n].response_s < ways[f"{more}-way"][n].response_s
+                for less, more in ((3, 5), (5, 7), (7, 9))
+                for n in nodes
+            ),
+        ),
+    ]
+    return outcome(bench, findings, {**courses, **sizes, **ways}, response(courses, "PSP: response time"), None)
+
+
+def _state(bench: Bench) -> Outcome:
+    courses, runs = _courses(bench), engine(bench, Scheme())
+    least, most = (
+        bound(course.held for found in courses.values() for course in found.values()) for bound in (min, max)
+    )
+    rows = [ran.held_rows for ran in runs.values()]
+    findings = [
+        Finding(
+            "Memory is stable among all settings: no state is held twice.",
+            told(courses, held),
+            most <= least * (1 + STABLE),
+        ),
+        Finding(
+            "(the engine) More sites hold no more rows than one; those that have ended go with their runs.",
+            ", ".join(f"{sites} sites: {ran.held_rows:,}" for sites, ran in runs.items()),
+            max(rows) <= (1 + STABLE) * rows[0],
+        ),
+    ]
+    return outcome(bench, findings, courses, state(courses, "PSP: state"), exact(runs))
+
+
+EXPERIMENTS = (
+    experiment("a", "Response time of a ring by its length", _response),
+    experiment("b", "State of a ring by its length", _state),
+)

@@ -1,0 +1,70 @@
+"""`watersmeet bench ring`, beside the suites on Spark: an expensive function on more sites; PSP against ATR and CTR.
+
+Both run in this process (`local`): what a site does is counted and timed by itself. Pairs are counted exactly and
+judged; times are shown, as they are those of a machine that does the work of all sites.
+"""
+
+from collections.abc import Callable
+
+from watersmeet.lab.bench.report import Comparison, Count, Section
+from watersmeet.lab.bench.suite import share
+from watersmeet.lab.ring.local import Ran, Size, images, run_ring
+from watersmeet.operators.ring.schemes import NAMES, Scheme
+
+FULL = Size(epochs=12, rows=120, pixels=1_000, window_s=5)
+QUICK = Size(epochs=3, rows=20, pixels=50, window_s=2)
+SITES = (1, 2, 4)
+SCHEME_SITES = 4
+
+
+def run_sites(quick: bool, progress: Callable[[str], None]) -> list[Section]:  # noqa: FBT001 -- the seam
+    """Both comparisons."""
+    size = QUICK if quick else FULL
+    epochs = images(size)
+    psp = {}
+    for sites in SITES:
+        psp[sites] = run_ring(size, epochs, Scheme(), sites)
+        progress(f"ring-sites: {sites} sites looked at {sum(psp[sites].pairs.values()):,} pairs")
+    others: dict[str, Ran] = {
+        name: run_ring(size, epochs, Scheme(name), SCHEME_SITES) for name in NAMES if name != "psp"
+    }
+    progress(f"ring-schemes: {', '.join(others)} ran on {SCHEME_SITES} sites")
+    return [_sites(size, psp), _schemes(size, {"psp": psp[SCHEME_SITES], **others})]
+
+
+def _sites(size: Size, runs: dict[int, Ran]) -> Section:
+    alone, comparisons = runs[1], list[Comparison]()
+    whole = sum(alone.pairs.values())
+    for sites in SITES[1:]:
+        ran = runs[sites]
+        most, total = max(ran.pairs.values()), sum(ran.pairs.values())
+        busiest, busy = max(ran.busy_s.values()), sum(ran.busy_s.values())
+        comparisons += [
+            share(f"pairs of the busiest of {sites} sites, all of one / {sites}", most, whole / sites, "pairs", 1.25),
+            share(f"pairs of all {sites} sites, of one", total, whole, "pairs", at_most=1.1),
+            share(f"time of the busiest of {sites} sites, of one", busiest, sum(alone.busy_s.values()), "s"),
+            share(f"time of all {sites} sites, of one", busy, sum(alone.busy_s.values()), "s", at_most=1.1),
+            share(f"rows held by {sites} sites, by one", ran.held_rows, alone.held_rows, "rows", at_most=1.02),
+        ]
+    counts = Count("results", {f"{sites} sites": ran.results for sites, ran in runs.items()})
+    return Section("ring-sites", f"{_title(size)}, on 1, 2 and 4 sites", (), tuple(comparisons), (counts,))
+
+
+def _schemes(size: Size, runs: dict[str, Ran]) -> Section:
+    psp, comparisons = runs["psp"], list[Comparison]()
+    for name in ("atr", "ctr"):
+        other = runs[name]
+        comparisons += [
+            share(f"rows held, by {name}", psp.held_rows, other.held_rows, "rows", at_most=1),
+            share(f"rows that sites look at, by {name}", psp.probes, other.probes, "rows"),
+            share(f"pairs of the busiest site, by {name}", max(psp.pairs.values()), max(other.pairs.values()), "pairs"),
+            share(f"time of the busiest site, by {name}", max(psp.busy_s.values()), max(other.busy_s.values()), "s"),
+            share(f"time of all sites, by {name}", sum(psp.busy_s.values()), sum(other.busy_s.values()), "s"),
+        ]
+    counts = Count("results", {name: ran.results for name, ran in runs.items()})
+    title = f"{_title(size)}, on {SCHEME_SITES} sites: psp beside others"
+    return Section("ring-schemes", title, (), tuple(comparisons), (counts,))
+
+
+def _title(size: Size) -> str:
+    return f"{size.rows} images of {size.pixels:,} pixels a second from each of two cameras, {size.window_s} s together"

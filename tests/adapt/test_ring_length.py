@@ -1,0 +1,69 @@
+"""The number of sites that a ring is given."""
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.adapt.moving.load import EpochLoad
+from watersmeet.adapt.policy import View
+from watersmeet.adapt.ring.length import HOLD, LEARN, RingPolicy
+from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
+from watersmeet.model.query import JoinNode, Query, StreamNode
+from watersmeet.planning import plan
+from watersmeet.state.applying import apply_all
+from watersmeet.state.groups import GroupSet
+from watersmeet.state.manifest import Manifest, OperatorState, RowSet, RunFile, Slice
+from watersmeet.state.vectors import Vector
+
+RING, GROUPS, ROWS = OperatorId("join1"), 8, 100
+STREAMS = tuple(StreamNode(name, pa.schema({"x": pa.int64(), "ts": pa.timestamp("us")}), "ts", 10) for name in "AB")
+PLAN = plan(Query(JoinNode(STREAMS, "A.x < B.x")))
+
+
+def manifest(routing, rows: int, sites: int = 4) -> Manifest:
+    """A ring with so many rows of each input."""
+    held, each = GroupSet.all(GROUPS), Vector.of([rows // GROUPS] * GROUPS)
+    runs = [RunFile(RunId(n), n, RING, InputName(n), held, rows, rows, 0, each, each) for n in "AB"]
+    state = OperatorState(tuple(map(SiteId, routing)), tuple(Slice(run.id, RowSet(held)) for run in runs))
+    return Manifest("q", PLAN, GROUPS, sites, {RING: state}, {run.id: run for run in runs})
+
+
+def epochs(goal, pair_s: float, send_s: float, hops_s: float, routing, count=LEARN + HOLD):
+    """The routing after some epochs of which pairs, rows and hops take so long."""
+    policy, moves = RingPolicy(goal), []
+    for number in range(1, count + 1):
+        now = manifest(routing, 1000 * number)
+        sites = sorted(set(routing))
+        busy = np.zeros((2, 4))
+        busy[1, sites] = 1e3 * (2 * ROWS * 1000 * number * pair_s / len(sites) + 2 * ROWS * send_s)
+        came = {(RING, InputName(name)): ROWS for name in "AB"}
+        names = [f"host{site}" for site in range(4)]
+        load = EpochLoad(busy.max() + 1e3 * hops_s, busy, {}, names, dict.fromkeys(names, 1), came=came)
+        changes = [each.what for each in policy.suggest(View("step", now, load=load))]
+        routing = apply_all(now, changes).operators[RING].routing
+        moves += changes
+    return set(routing), moves, "\n".join(policy.lines(now))
+
+
+def test_costly_pairs_are_shared_out_to_all_sites():
+    sites, moves, told = epochs("latency", 1e-5, 1e-6, 0.001, [0] * GROUPS)
+    assert sites == {0, 1, 2, 3}
+    assert all("4 sites are better for latency than 1" in each.reason for each in moves)
+    assert "10000 ns a pair" in told
+    assert "best are 4 of 4" in told
+
+
+def test_cheap_pairs_stay_where_sending_costs_more():
+    sites, moves, _ = epochs("latency", 1e-12, 1e-5, 0.2, [0, 0, 1, 1, 2, 2, 3, 3])
+    assert sites == {0}
+    assert moves[0].policy == "ring-latency"
+
+
+def test_the_output_rate_only_grows_with_sites():
+    sites, _, _ = epochs("output", 1e-5, 1e-6, 0.2, [0] * GROUPS)
+    assert sites == {0, 1, 2, 3}
+
+
+def test_a_single_process_has_nothing_to_gain():
+    policy, now = RingPolicy("latency"), manifest([0] * GROUPS, 1000)
+    load = EpochLoad(1.0, np.ones((2, 4)), {}, ["a"] * 4, {"a": 1}, came={(RING, InputName("A")): 10})
+    assert not list(policy.suggest(View("step", now, load=load)))
