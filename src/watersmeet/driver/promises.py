@@ -157,7 +157,7 @@ class KeyPromises:
                 names = tuple(column.name if column in store.columns else None for column in columns)
                 rehash, is_whole = self._rehash(operator, source, stream), _holds(store, columns)
                 shape = _shape(store, columns) if rehash is not None and is_whole else None
-                if shape is not None or not store.is_unique:
+                if shape is not None or not store.is_unique or {*store.columns} <= {*columns}:
                     patterns.append((store.name, names, shape, bool(rehash)))
         if ended is None and not ranges and not patterns:
             return None

@@ -86,6 +86,15 @@ class Patterns:
         order = np.argsort(hashes, kind="stable")
         return cls(SortedRows(hashes[order], take_rows(kept, order)), columns)
 
+    def since_by_text(self, values: pa.Array, shape: int) -> Numbers:
+        """Since which version each value of a column is promised by patterns of a shape that name it alone."""
+        column = self.columns[next(n for n in range(len(self.columns)) if shape == shape_of([n]))].value
+        chosen = pa.array(self.rows.rows.column(SHAPE).to_numpy() == shape)
+        known = self.rows.rows.column(column).filter(chosen)
+        place = pc.index_in(values, value_set=known.cast(values.type))
+        since = np.append(self.rows.rows.column(SINCE).filter(chosen).to_numpy(), NEVER)
+        return np.asarray(since[place.fill_null(len(known)).to_numpy(zero_copy_only=False)])
+
     def since(
         self, values: Mapping[str, pa.Array], words: Mapping[str, Numbers], shapes: Sequence[int] | None = None
     ) -> Numbers:

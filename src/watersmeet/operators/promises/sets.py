@@ -88,11 +88,13 @@ class KeyPatterns:
             shapes = self._compared(each)
             if shapes and len(rows):
                 found = np.minimum(found, self._since_by_value(each, shapes, rows, keys))
+            for shape, column in self._texts(each).items():
+                found = np.minimum(found, each.since_by_text(rows.rows.column(keys[self.columns.index(column)]), shape))
         return found
 
     def hashes_since(self, version: int) -> Hashes | None:
         """The hashes of the keys promised since a version or later; None where they cannot be told."""
-        if any(each.has_any_since(version, self._compared(each)) for each in self.sets):
+        if any(each.has_any_since(version, [*self._compared(each), *self._texts(each)]) for each in self.sets):
             return None
         shape = self.shape
         known = [] if shape is None else [each.keys_since(version, shape, rehash=self.rehash) for each in self.sets]
@@ -105,6 +107,15 @@ class KeyPatterns:
         values = shape_of([n for n, is_known in enumerate(known) if is_known and countable[n]])
         ranges = shape_of([], [n for n, is_known in enumerate(known) if is_known])
         return [each for each in some.shapes if each & ~(values | ranges) == 0 and each != self.shape]
+
+    def _texts(self, some: Patterns) -> dict[int, str]:
+        """The shapes of patterns that have a value for one part of a key only, one that is not counted in numbers."""
+        found = {
+            shape_of([n]): each.value
+            for n, each in enumerate(some.columns)
+            if each.value in self.columns and not is_countable(some.rows.rows.schema.field(each.value).type)
+        }
+        return {shape: name for shape, name in found.items() if shape in some.shapes and shape != self.shape}
 
     def _since_by_value(self, some: Patterns, shapes: Sequence[int], rows: SortedRows, keys: Sequence[str]) -> Numbers:
         values, words = {}, {}
