@@ -4,7 +4,7 @@ INSTALLED := .venv/.installed
 JAVA      := JAVA_HOME=$$(sh scripts/java.sh) && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all coverage bench lint format lock clean
+.PHONY: help setup java demo test test-processes test-all coverage bench lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -22,17 +22,23 @@ demo: setup ## Run the demonstration
 	@$(JAVA) .venv/bin/watersmeet demo
 
 # Two processes, each with a session of its own; sessions are short, so Java need not compile for long runs.
-test: setup ## Run the tests, all but the slow ones
-	@$(JAVA) SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" EXAMPLES_MOST=40 \
-	    .venv/bin/python -m pytest -m "not slow" --numprocesses 2 --dist worksteal
+test: setup ## Run the tests, all but those that take long or start processes of their own
+	@$(JAVA) SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" EXAMPLES_MOST=10 \
+	    .venv/bin/python -m pytest -m "not slow and not processes" --numprocesses 2 --dist worksteal
+
+test-processes: setup ## Run the tests that start drivers, executors or commands of their own
+	@$(JAVA) .venv/bin/python -m pytest -m "processes and not slow"
 
 test-all: setup ## Run all tests
 	@$(JAVA) .venv/bin/python -m pytest
 
 # The lines counted are those of packages without Spark (pyproject.toml), so the tests are those that start no session.
 coverage: $(INSTALLED) ## Run the tests without Spark, and check how many lines they reach
-	@EXAMPLES_MOST=20 .venv/bin/coverage run -m pytest -m "not spark and not slow" \
+	@.venv/bin/coverage erase
+	@EXAMPLES_MOST=20 COVERAGE_PROCESS_START=pyproject.toml .venv/bin/python -m pytest \
+	    -m "not spark and not slow" --numprocesses 2 --dist worksteal \
 	    --ignore=tests/cli --ignore=tests/lab --ignore=src/watersmeet/cli --ignore=src/watersmeet/lab
+	@.venv/bin/coverage combine --quiet
 	@.venv/bin/coverage report
 
 bench: setup ## Run the benchmarks
@@ -52,6 +58,6 @@ lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml
 	@sh scripts/lock.sh
 
 clean: ## Remove .venv, caches and outputs
-	rm -rf .venv build dist out .coverage artifacts derby.log metastore_db spark-warehouse
+	rm -rf .venv build dist out .coverage .coverage.* artifacts derby.log metastore_db spark-warehouse
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -prune -exec rm -rf {} +

@@ -22,6 +22,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=4)
 
 
 @pytest.mark.spark
+@pytest.mark.processes
 def test_the_demo_is_exact_and_leaves_a_picture_and_a_checkpoint(tmp_path):
     picture = tmp_path / "new" / "demo.png"
     arguments = ("--epochs", 2, "--rows", 100, "--seed", 7, "--sites", 2, "--picture", picture)

@@ -23,6 +23,7 @@ def examples(tmp_path):
 
 
 @pytest.mark.spark
+@pytest.mark.processes
 def test_the_example_of_orders_runs_and_its_state_can_be_looked_into(examples):
     lines = succeed("run", examples / "orders.toml").splitlines()
     assert [line.split()[:2] for line in lines[:-1]] == [["epoch", "0"], ["epoch", "1"], ["epoch", "2"]]
@@ -86,6 +87,7 @@ master = "local[2]"
 
 
 @pytest.mark.spark
+@pytest.mark.processes
 def test_a_file_with_times_and_an_outer_join_tells_of_late_rows_and_warns_in_a_line(tmp_path):
     def rows(*times):
         return "".join(f'{{"n": {n}, "ts": "2026-01-01T{time}:00Z"}}\n' for n, time in times)
@@ -149,6 +151,7 @@ master = "local[2]"
 
 
 @pytest.mark.spark
+@pytest.mark.processes
 def test_a_file_with_punctuations_gives_final_groups_and_tells_what_it_rejects(tmp_path):
     (tmp_path / "query.toml").write_text(AUCTIONS)
     tables = {

@@ -35,6 +35,7 @@ def test_the_seeds_are_of_all_ways():
     assert {(each.through_spark, each.key) for each in variants} == {(s, k) for s in (True, False) for k in "mt"}
 
 
+@pytest.mark.processes
 def test_queries_survive_spills_cleanup_and_the_loss_of_executors_on_a_cluster():
     survive(QUICK, 500)
 

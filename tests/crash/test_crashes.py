@@ -105,6 +105,7 @@ def test_every_kind_has_seeds_of_its_own():
         assert len(set(seeds)) == len(seeds)
 
 
+@pytest.mark.processes
 def test_a_driver_killed_between_spill_and_cleanup_loses_and_repeats_nothing(spark, tmp_path):
     kill_driver_at(spark, tmp_path, "after-sink", 5, spills=True)
 
