@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from watersmeet.adapt.moving.levelling import Machines, rates
+from watersmeet.adapt.moving.levelling import Machines
 from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.moving.pieces import room_bytes
 from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
@@ -152,8 +152,13 @@ class HotGroupPolicy:
         return Asked(known.rows / self._weight, known.results / self._weight)
 
     def rates_of(self, level: int) -> Floats:
-        """Milliseconds a tuple takes at each site."""
-        return rates(self._busy_ms[level], self._done[level])
+        """Milliseconds a tuple takes, the same at all sites.
+
+        A site with little to do takes long for a tuple, as its task costs something by itself and results are cheaper
+        than rows: by its own rate it would never be given a part. That machines differ is what moves are for.
+        """
+        done = float(self._done[level].sum())
+        return np.full(self._done.shape[1], float(self._busy_ms[level].sum()) / done if done else 0.0)
 
 
 class _Level:
