@@ -39,7 +39,9 @@ def test_missing_results_come_once_the_disk_join_is_registered(running):
     while sink.rows.total() < expected and time.monotonic() < until:
         time.sleep(0.2)
     assert sink.rows.total() == expected
-    told = [event for event in query.events() if event["kind"] == "registry"]
+    while not (told := [event for event in query.events() if event["kind"] == "registry"]):
+        assert time.monotonic() < until  # the version that tells them is committed after its results came
+        time.sleep(0.2)
     assert [event["reason"] for event in told] == [
         "StreamEmpty was set to 0.1",
         "disk join was added to StreamEmpty",

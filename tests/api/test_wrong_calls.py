@@ -50,7 +50,9 @@ CALLS = {
     "a join on a column of one side": lambda w: w["a"].join(w["b"], "id"),
     "a join on a column of neither": lambda w: w["a"].join(w["b"], ["name", "day"]),
     "a join on a boolean": lambda w: w["a"].join(w["b"], on=True),
-    "a join on an inequality": lambda w: w["a"].join(w["b"], "A.price > B.cents"),
+    "a join on an inequality": lambda w: (
+        w["a"].join(w["b"], "A.price > B.cents").writeStream.format("noop").start()
+    ),
     "a join on what is no condition": lambda w: w["a"].join(w["b"], "A.id = B.order AND B.cents + 1"),
     "a join on a Python function": lambda w: w["a"].join(w["b"], F.udf(lambda x: x, "boolean", useArrow=False)("A.id")),
     "a join on a Column of nobody": lambda w: w["a"].join(w["b"], F.col("A.id") == F.col("Q.id")),

@@ -23,7 +23,7 @@ from watersmeet.runners.spark.split import group_of, hash_of
 
 SMALL = Size(epochs=4, rows=600, tuple_range=1_200, groups=30)
 PAPERS = ("spill-16", "spill-17", "spill-18", "spill-19", "spill-20", "spill-cleanup")
-PAPERS += ("lazy-09", "lazy-10", "lazy-11", "lazy-12", "cape-punct")
+PAPERS += ("lazy-09", "lazy-10", "lazy-11", "lazy-12", "cape-punct", "cape-events")
 
 
 def test_all_experiments_of_the_papers_are_there():

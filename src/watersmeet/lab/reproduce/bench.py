@@ -11,7 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet.api.query import Query
+from watersmeet.api.relation import Relation
+from watersmeet.api.writer import StreamWriter
 from watersmeet.lab.bench.session import ALL_REGISTERED
+from watersmeet.lab.reproduce.pauses import Paused, Pauses, results_so_far
 from watersmeet.lab.reproduce.record import Fingerprint, Record, record
 from watersmeet.lab.reproduce.setting import UNLIMITED, Setting, Size, Streams, Treatment
 from watersmeet.lab.reproduce.strategies import lab_strategies, thresholds
@@ -69,6 +72,29 @@ class Bench:
             self._say(f"{setting.name}: {treatment}: {_told(made)}")
         return made
 
+    def paused(self, setting: Setting, treatment: Treatment, pauses: Pauses, *, joins_disk: bool) -> Paused:
+        """Make a run whose input comes in bursts; missing results come in the pauses, if the disk join is called."""
+        streams = setting.streams(setting.size(quick=self.quick))
+        epochs = len(next(iter(streams.values()))) // pauses.bursts
+        with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder, lab_strategies():
+
+            def fed(bursts: int) -> dict[str, DataFrame]:
+                many = {name: tables[: bursts * epochs] for name, tables in streams.items()}
+                return {name: replay(self._spark, tables, f"{folder}/{name}") for name, tables in many.items()}
+
+            relation = setting.relation(self._spark, fed(1))
+            query = self._writer(relation, setting, treatment, Path(folder)).start()
+            if not joins_disk:
+                query.registry.remove("StreamEmpty", "disk join")
+            told = [pauses.burst(query, epochs)]
+            for burst in range(1, pauses.bursts):
+                fed(burst + 1)
+                told.append(pauses.burst(query, (burst + 1) * epochs))
+            query.cleanup()
+            query.stop()
+            self._say(f"{setting.name}: {pauses.bursts} bursts, {'' if joins_disk else 'no '}disk join in pauses")
+            return Paused(tuple(told), results_so_far(query), self._fingerprint(Path(folder) / "results"))
+
     def _warm_up(self, setting: Setting) -> None:
         """Clean up something tiny before the first real run, which would else pay for what all runs profit from."""
         if not (self.quick or self._records):
@@ -82,13 +108,18 @@ class Bench:
             thresholds(treatment.theta_d, treatment.span),
         ):
             query = self._start(setting, treatment, Path(folder))
+            if treatment.purge_at is not None:
+                query.registry.set("PurgeThresholdReached", treatment.purge_at)
             self._wait(query, setting, treatment)
             fingerprint = self._fingerprint(Path(folder) / "results")
             return record(query.recentProgress, query.events(), fingerprint, setting.sites)
 
     def _start(self, setting: Setting, treatment: Treatment, folder: Path) -> Query:
-        size = setting.size(quick=self.quick)
-        writer = setting.relation(self._spark, self._frames(setting, size)).writeStream.format("parquet")
+        relation = setting.relation(self._spark, self._frames(setting, setting.size(quick=self.quick)))
+        return self._writer(relation, setting, treatment, folder).trigger(availableNow=True).start()
+
+    def _writer(self, relation: Relation, setting: Setting, treatment: Treatment, folder: Path) -> StreamWriter:
+        size, writer = setting.size(quick=self.quick), relation.writeStream.format("parquet")
         writer = writer.option("path", str(folder / "results")).option("checkpointLocation", str(folder / "checkpoint"))
         writer = writer.options(sites=setting.sites, partitionGroups=size.groups, cleanup="end")
         writer = writer.option("memoryBudget", WITHOUT_LIMIT).option("adaptation", treatment.adaptation)
@@ -98,7 +129,7 @@ class Bench:
             budget = treatment.budget or setting.budget_bytes(quick=self.quick)
             writer = writer.option("memoryBudget", budget)
             writer = writer.options(spillStrategy=treatment.strategy, spillFraction=treatment.fraction, spillSeed=1)
-        return writer.trigger(availableNow=True).start()
+        return writer
 
     def _frames(self, setting: Setting, size: Size) -> dict[str, DataFrame]:
         """The streams; the files of a setting are written for its first run, and found by the others."""

@@ -63,7 +63,8 @@ class Setting(Protocol):
 class Treatment:
     """How memory is kept to its budget, the setting's or another, and what moves groups.
 
-    Without a strategy there is no limit. ``theta_d`` and ``span`` are those of the policies that balance memory.
+    Without a strategy there is no limit. ``theta_d`` and ``span`` are those of the policies that balance memory. To
+    ``purge_at``, a run is written anew if more than that part of its rows can go.
     """
 
     strategy: str | None = None
@@ -72,8 +73,11 @@ class Treatment:
     theta_d: float = THETA_D
     span: int = SPAN_EPOCHS
     budget: int | None = None
+    purge_at: float | None = None
 
     def __str__(self) -> str:
+        if self.purge_at is not None:
+            return f"purged at {self.purge_at:.0%}"
         spilled = f"{self.strategy}, {self.fraction:.0%} at a time" if self.strategy else "unlimited"
         if self.adaptation == "none":
             return spilled

@@ -28,6 +28,7 @@ _MODULES = (
     "lazy_20",
     "lazy_21",
     "cape_punct",
+    "cape_events",
     "flux_03",
     "flux_06",
     "flux_07",
