@@ -52,6 +52,7 @@ def test_memory_of_a_process_and_its_children_is_seen():
     assert watch.others_share >= 0
 
 
+@pytest.mark.processes
 def test_a_contender_that_fails_is_reported_with_its_log(tmp_path):
     task = Task("threeway", "duckdb", str(tmp_path / "nowhere"), str(tmp_path / "work"), "1g")
     with pytest.raises(WatersmeetError, match=r"contender duckdb .* failed(.|\n)*nowhere"):

@@ -28,6 +28,7 @@ def all_modules() -> set[str]:
     return {".".join(file.parts).removesuffix(".__init__") for file in files}
 
 
+@pytest.mark.processes
 def test_the_driver_and_the_workers_never_load_what_only_the_lab_needs():
     others = {name for name in all_modules() if not name.startswith(("watersmeet.lab", PICTURE))}
     assert not modules_loaded_by(*others) & ONLY_LAB

@@ -159,6 +159,7 @@ def test_adaptive_is_far_ahead_of_recency_where_groups_differ(kind):
     assert scores["adaptive"].results > 1.3 * scores["lru"].results
 
 
+@pytest.mark.slow
 def test_imagined_futures_leave_the_streams_as_they_are():
     for setting in (Setting("drifting", (3, 1, 1)), Setting("correlated", (3, 1, 1), FanOut())):
         real, more = setting.workload(TINY, 1), setting.workload(TINY, 1, FUTURES)
@@ -199,6 +200,7 @@ def test_a_cell_that_misses_the_clairvoyant_is_told_what_can_be_known():
     assert "who knows the present exactly, but not the future, has 0.80" in report.text()
 
 
+@pytest.mark.slow
 def test_missed_cells_are_run_with_the_informed_policy():
     missed = cell(adaptive=0.2, clairvoyant=0.3)
     known = spill_run.informed_too(missed, TINY, (1,))

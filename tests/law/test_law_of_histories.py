@@ -135,6 +135,7 @@ COUNT = (Aggregate("n", "count", pa.int64()),)
 LAST_TWO = History(rows=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("history", "delay", "most"),
     [(History(rows=10), None, 10), (History(time_us=20), None, 10), (History(time_us=20), 4, 12)],

@@ -99,6 +99,7 @@ def test_a_commit_that_landed_but_was_reported_failed_is_not_committed_twice(spa
     assert sink.rows == joined(DATA, ["A.k = B.k"])
 
 
+@pytest.mark.slow
 def test_a_sink_that_reads_only_some_rows_or_reads_twice_changes_no_result(spark, tmp_path):
     counted = []
 

@@ -83,8 +83,10 @@ def tables(kind: pa.DataType) -> dict[str, list[pa.Table]]:
 CASES = [(Shuffled, "move"), (Divided, "split")]
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string()], ids=["parcels", "slots"])
-@pytest.mark.parametrize("shortcut", [True, False])
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pytest.param(pa.string(), marks=pytest.mark.slow)], ids=["parcels", "slots"]
+)
+@pytest.mark.parametrize("shortcut", [pytest.param(True, marks=pytest.mark.slow), False])
 @pytest.mark.parametrize(("policy", "event"), CASES, ids=[name for _, name in CASES])
 def test_another_routing_in_every_epoch_is_exact_and_compiled_once(spark, kind, shortcut, policy, event):
     data, sink, flow = tables(kind), Counted(spark), wm.Flow(spark)

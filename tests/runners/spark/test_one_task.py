@@ -81,6 +81,7 @@ def test_a_first_epoch_may_give_it_up_without_a_trace(spark, tmp_path, monkeypat
     assert got == joined(STREAMS, CONDITIONS, "A.id AS a, B.id AS b, C.id AS c")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_sink_that_reads_a_part_of_the_rows_changes_nothing(spark):
     kept: dict[int, int] = {}
@@ -105,6 +106,7 @@ def test_epochs_without_rows_take_it_too(spark):
     assert multiset(pa.concat_tables(got)) == joined(streams, CONDITIONS, "A.id AS a, B.id AS b, C.id AS c")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "kind", ["function", pytest.param("memory", marks=pytest.mark.slow), pytest.param("csv", marks=pytest.mark.slow)]
