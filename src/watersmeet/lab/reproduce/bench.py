@@ -84,8 +84,8 @@ class Bench:
 
             relation = setting.relation(self._spark, fed(1))
             query = self._writer(relation, setting, treatment, Path(folder)).start()
-            if not joins_disk:
-                query.registry.remove("StreamEmpty", "disk join")
+            if joins_disk:
+                query.registry.add("StreamEmpty", "disk join")
             told = [pauses.burst(query, epochs)]
             for burst in range(1, pauses.bursts):
                 fed(burst + 1)

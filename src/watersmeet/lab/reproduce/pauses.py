@@ -54,10 +54,13 @@ class Pauses:
 
 
 def results_so_far(query: Query) -> int:
-    """All results that a query has given, in epochs and in cleanups."""
-    return sum(report["sink"]["numOutputRows"] for report in query.recentProgress)
+    """All results that a query of one operator has given, in epochs and in cleanups."""
+    return sum(each["cleanup"]["results"] if "cleanup" in each else each["rowsOut"] for each in _metrics(query))
 
 
 def _epochs(query: Query) -> Iterator[Mapping[str, Any]]:
-    reports = (report["customMetrics"] for report in query.recentProgress)
-    return (each for each in reports if each and "cleanup" not in each)
+    return (each for each in _metrics(query) if "cleanup" not in each)
+
+
+def _metrics(query: Query) -> Iterator[Mapping[str, Any]]:
+    return (report["customMetrics"] for report in query.recentProgress if report["customMetrics"])
