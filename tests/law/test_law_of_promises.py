@@ -11,7 +11,7 @@ from tests.law.test_law_of_aggregates import Grouped, grouped_cases
 from tests.law.test_law_of_aggregates import check as check_aggregate
 from tests.law.test_law_of_outer_joins import check as check_outer
 from tests.law.test_law_of_time import check as check_inner
-from tests.support.draws import OuterCase, TimedCase, promised_cases
+from tests.support.draws import OuterCase, TimedCase, promised_cases, without_broken_promises
 from tests.support.law_runs import LAW, is_found
 from tests.support.punctuations import Punctuated
 
@@ -26,6 +26,12 @@ SEEDS = st.integers(0, 2**32)
 @LAW
 def test_promises_change_no_inner_join(case: TimedCase, seed: int, budget) -> None:
     check_inner(case, seed, budget=budget)
+
+
+@given(case=promised_cases(outer=False), seed=SEEDS, budget=st.booleans(), retention_us=st.integers(1, 12))
+@LAW
+def test_forgetting_promises_that_are_kept_changes_nothing(case: TimedCase, seed: int, budget, retention_us) -> None:
+    check_inner(without_broken_promises(case), seed, budget=budget, retention_us=retention_us)
 
 
 @given(case=promised_cases(outer=True), seed=SEEDS, budget=st.booleans(), ends=st.booleans())

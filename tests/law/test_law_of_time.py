@@ -30,11 +30,13 @@ from watersmeet.operators.join import lives
 from watersmeet.planning import plan
 
 
-def results_of(case: TimedCase, seed: int, *, disturb: bool, budget: bool = False) -> Counter[str]:
+def results_of(
+    case: TimedCase, seed: int, *, disturb: bool, budget: bool = False, retention_us: int | None = None
+) -> Counter[str]:
     chance, flat, got = random.Random(seed), by_stream(case), Counter[str]()
     _, rejected = accepted_rows(case.nodes, case.epochs, case.promises)
     options = too_little_memory(chance) if budget else UNLIMITED
-    with started(plan(case.query), chance, options, disturb=disturb) as query:
+    with started(plan(case.query), chance, options, disturb=disturb, retention_us=retention_us) as query:
         for tables, told in zip(case.epochs, rejected, strict=True):
             attempt = query.attempt(tables, chance) if budget and chance.random() < 0.2 else None
             if disturb:
@@ -51,10 +53,11 @@ def rejected_by(query: InProcess) -> Counter[tuple[str, str]]:
     return Counter({(each.stream, each.reason): each.rows for each in metrics.rejected or ()})
 
 
-def check(case: TimedCase, seed: int, *, budget: bool, disturb: bool = True) -> None:
-    note(f"on {case.conditions}, {list(case.nodes.values())}, seed {seed}")
+def check(case: TimedCase, seed: int, *, budget: bool, disturb: bool = True, retention_us: int | None = None) -> None:
+    note(f"on {case.conditions}, {list(case.nodes.values())}, seed {seed}, retention {retention_us}")
     with merged_early():
-        got, expected = results_of(case, seed, disturb=disturb, budget=budget), expected_results(case)
+        got = results_of(case, seed, disturb=disturb, budget=budget, retention_us=retention_us)
+        expected = expected_results(case)
     assert got == expected, difference(got, expected)
 
 

@@ -256,6 +256,22 @@ def promised_cases(draw: st.DrawFn, *, outer: bool) -> TimedCase:
     return replace(case, query=query, epochs=tuple(epochs), promises=promises)
 
 
+def without_broken_promises(case: TimedCase) -> TimedCase:
+    """The case without the rows that break a punctuation."""
+    epochs = []
+    for number, epoch in enumerate(case.epochs):
+        tables = dict(epoch)
+        for name, promises in case.promises.items():
+            plain = tables[name]
+            if "ts" in plain.column_names:
+                times = plain.column("ts").cast(pa.int64())
+                plain = plain.set_column(plain.schema.get_field_index("ts"), "ts", times)
+            kept = [not promises.broken_by(row, number) for row in plain.to_pylist()]
+            tables[name] = tables[name].filter(pa.array(kept, pa.bool_()))
+        epochs.append(tables)
+    return replace(case, epochs=tuple(epochs))
+
+
 def _without(table: pa.Table, seen: set[object]) -> pa.Table:
     return table.filter(pa.array([key not in seen for key in table.column("k0").to_pylist()], pa.bool_()))
 

@@ -37,7 +37,12 @@ Flat = Callable[[pa.Table], Counter[str]]
 
 @contextmanager
 def started(
-    plan: Plan, chance: random.Random, options: MemoryOptions = UNLIMITED, *, disturb: bool = True
+    plan: Plan,
+    chance: random.Random,
+    options: MemoryOptions = UNLIMITED,
+    *,
+    disturb: bool = True,
+    retention_us: int | None = None,
 ) -> Iterator[InProcess]:
     """A query of some groups, whose rows travel in some way; disturbed, hashes may collide and rounds are short."""
     decides = any(operator.hash_decides or operator.kind == "aggregate" for operator in plan.operators)
@@ -51,6 +56,7 @@ def started(
             parcels=chance.random() < 0.7,
             options=options,
             slice_bytes=chance.choice([1, 500, 10**6]),
+            retention_us=retention_us,
         )
 
 
