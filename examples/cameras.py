@@ -10,12 +10,15 @@ with some noise. Run it with::
 
     python examples/cameras.py
 
-It takes about a minute, and says how many things were seen by all three cameras.
+It takes about a minute, says how many things were seen by all three cameras, and draws some of them into
+``out/cameras.png``.
 """
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -109,15 +112,42 @@ def run(spark: SparkSession, cameras: Cameras, name: str = "matches") -> list[tu
     return sorted(tuple(row) for row in spark.table(name).collect())
 
 
+def draw(cameras: Cameras, found: Sequence[tuple[int, ...]], file: Path, most: int = 10) -> None:
+    """Some matches: a column for each, a row for each camera."""
+    from matplotlib.figure import Figure
+
+    images = {name: _by_number(tables) for name, tables in cameras.items()}
+    shown = found[:: max(1, len(found) // most)][:most]
+    figure = Figure(figsize=(max(1, len(shown)), len(cameras)), layout="constrained")
+    grid = figure.subplots(len(cameras), max(1, len(shown)), squeeze=False)
+    for axes in grid.flat:
+        axes.axis("off")
+    for column, match in enumerate(shown):
+        for row, (name, number) in enumerate(zip(cameras, match, strict=True)):
+            grid[row, column].imshow(images[name][number], cmap="gray", vmin=0, vmax=255)
+            grid[row, column].set_title(f"{name} {number}", fontsize=8)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=120)
+
+
+def _by_number(tables: Sequence[pa.Table]) -> dict[int, np.ndarray]:
+    rows = pa.concat_tables(tables).select(["id", "image"]).to_pylist()
+    return {row["id"]: np.array(row["image"]).reshape(WIDTH, WIDTH) for row in rows}
+
+
 def main() -> int:
-    """Match the images of three cameras, and tell how many things were found."""
+    """Match the images of three cameras, tell how many things were found, and draw some."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = SparkSession.builder.master("local[2]").appName("cameras").config("spark.ui.enabled", "false")
     spark = session.getOrCreate()
     cameras = seen()
     found = run(spark, cameras)
     same = sum(len(set(row)) == 1 for row in found)
     images = sum(len(table) for tables in cameras.values() for table in tables)
+    picture = Path("out", "cameras.png")
+    draw(cameras, found, picture)
     print(f"{images} images of {len(cameras)} cameras: {same} things were seen by all, {len(found) - same} look alike")
+    print(f"Some of them are in {picture}.")
     spark.stop()
     return 0
 

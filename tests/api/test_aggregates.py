@@ -299,7 +299,6 @@ def bad(spark):
         "groups of groups": (lambda: counted.groupBy("count"), "grouped already", "group"),
         "distinct groups": (counted.distinct, "grouped already", "group"),
         "a joined aggregate": (lambda: counted.join(b, "k"), "aggregate", "join first"),
-        "an outer join": (lambda: a.join(b, "k", "left").groupBy("A.k").count(), "outer|left", "join"),
         "some columns of more": (lambda: a.dropDuplicates(["k"]), "besides", "select"),
         "complete mode": (lambda: counted.writeStream.outputMode("complete"), "complete", "update"),
         "update into files": (

@@ -131,6 +131,19 @@ def test_where_comes_after_the_join(streams, batch, how, condition):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("how", most_are_slow(KINDS, "full", "anti"))
+def test_groups_of_an_outer_join_are_those_of_sparks_batch_aggregate(streams, batch, how):
+    a, b, frames = streams["A"], streams["B"], batch
+    on = F.col("A.id") == F.col("B.id")
+    shown = (
+        ["count(*)", "sum(A.n)"] if how in ("semi", "anti") else ["count(*)", "sum(A.n + B.m)", "max(coalesce(B.m, 0))"]
+    )
+    key = "A.w" if how in ("semi", "anti") else "coalesce(B.w, 'none')"
+    told = [f"{text} AS c{place}" for place, text in enumerate(shown)]
+    expected = frames["A"].join(frames["B"], on, how).groupBy(F.expr(key).alias("key")).agg(*map(F.expr, told))
+    assert_same(a.join(b, on, how).groupBy(f"{key} AS key").agg(*told), expected)
+
+
 def test_where_before_the_join_is_on_its_side(streams, batch):
     rows = streams["A"].where("n > 2").join(streams["B"].where("m > 2"), "id", "full").select("id", "n", "m")
     assert_same(rows, batch["A"].where("n > 2").join(batch["B"].where("m > 2"), "id", "full").select("id", "n", "m"))

@@ -196,3 +196,19 @@ def test_what_does_not_fit_into_a_budget_waits_on_disk(spark, window):
     assert shown(spark, name) == pairs(rows, lambda a, b: abs(a["x"] - b["x"]) < 3, span)
     kinds = {event["kind"] for event in query.events()}
     assert {"spill", "cleanup"} <= kinds
+
+
+@pytest.mark.parametrize("goal", ["latency", "output"])
+def test_a_ring_gets_the_length_that_is_best_for_a_goal(spark, goal):
+    flow, (a, b), rows = streams(spark, epochs=7, rows=30)
+    joined = flow.join(a, b, on="ABS(A.x - B.x) < 3").select("A.x AS ax", "A.f AS af", "B.x AS bx", "B.f AS bf")
+    with wm.testing.thrown(shortcut=False):
+        query = run(joined, f"goal_{goal}", sites=2, ringGoal=goal)
+    assert shown(spark, f"goal_{goal}") == pairs(rows, lambda a, b: abs(a["x"] - b["x"]) < 3)
+    told = query.plan
+    assert f"ringGoal {goal}" in told
+    assert "adaptation none" in told
+    assert "ns a pair" in told
+    moves = [event for event in query.events() if event["kind"] == "move"]
+    assert all(goal in event["reason"] for event in moves)
+    assert bool(moves) == ("groups of join1 by site: 300, 0" in told)

@@ -16,7 +16,7 @@ EPOCHS = 4
 WITH_BUDGET = 1000
 """Queries of this seed and above have far too little memory, so they spill and clean up."""
 
-KINDS = ("inner", "windowed", "outer", "aggregate")
+KINDS = ("inner", "windowed", "outer", "aggregate", "ring")
 WAYS = 8
 """Seeds that are alike but for how results are written and rows travel."""
 
@@ -39,14 +39,19 @@ class Variant:
 
     @classmethod
     def of(cls, seed: int) -> "Variant":
-        """All ways within eight seeds, and all kinds within four times as many."""
+        """All ways within eight seeds, and all kinds within five times as many."""
         kind = KINDS[seed % WITH_BUDGET // WAYS % len(KINDS)]
         key = "m" if seed // 4 % 2 == 0 else "t"
         return cls(kind, bool(seed % 2), seed // 2 % 2 == 0, key, seed >= WITH_BUDGET)
 
     @property
     def conditions(self) -> tuple[str, str]:
-        """The second level joins on whole numbers, which travel in parcels, or on kinds, which travel in slots."""
+        """The second level joins on whole numbers, which travel in parcels, or on kinds, which travel in slots.
+
+        Of rings, both levels are on no equality.
+        """
+        if self.kind == "ring":
+            return "ABS(A.k - B.k) <= 1", "ABS(B.m - C.m) < 1" if self.key == "m" else "B.m <= C.m AND B.t < C.t"
         return "A.k = B.k", f"B.{self.key} = C.{self.key}"
 
     @property

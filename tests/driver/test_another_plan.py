@@ -15,7 +15,8 @@ from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.model.errors import CheckpointCorruptError, CheckpointMismatchError
 from watersmeet.planning.trace import traced
 from watersmeet.state.changes import ReplacePlan
-from watersmeet.state.events import EventLog, Operators, ReplanEvent
+from watersmeet.state.event_log import EventLog
+from watersmeet.state.events import Operators, ReplanEvent
 from watersmeet.state.versions import VersionStore
 from watersmeet.storage.local import LocalStorage
 

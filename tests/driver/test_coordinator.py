@@ -15,7 +15,9 @@ from watersmeet.adapt.cleaning.policy import CleanPolicy, DuePolicy, RevivePolic
 from watersmeet.adapt.expiring.policy import ExpirePolicy
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.merging.policy import MergePolicy
+from watersmeet.adapt.moving.announcing import TakeOverPolicy
 from watersmeet.adapt.moving.distribution import ResizePolicy
+from watersmeet.adapt.moving.executors import ExecutorPolicy
 from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.moving.memory import MemoryPolicy
 from watersmeet.adapt.policy import MemoryOptions, Merge, Moment, Suggestion, View
@@ -101,9 +103,10 @@ def test_a_site_that_has_given_groups_away_need_not_spill():
 def test_the_policies_there_are_go_from_the_inner_to_the_outer():
     """From what concerns files of one input to what concerns all sites."""
     found = [type(each) for each in Coordinator.of(MemoryOptions(), 2, 1).policies]
-    assert found == [MergePolicy, ExpirePolicy, SpillPolicy, CleanPolicy, DuePolicy, RevivePolicy, ResizePolicy]
+    placing = [ExecutorPolicy, ResizePolicy, TakeOverPolicy]
+    assert found == [MergePolicy, ExpirePolicy, *placing, SpillPolicy, CleanPolicy, DuePolicy, RevivePolicy]
     found = [type(each) for each in Coordinator.of(MemoryOptions(), 2, 1, movers=[MemoryPolicy()]).policies]
-    assert found[2:4] == [MemoryPolicy, SpillPolicy], "moves come first: what moves need not be spilled"
+    assert found[2:7] == [*placing, MemoryPolicy, SpillPolicy], "moves come first: what moves need not be spilled"
 
 
 def test_a_step_of_cleanup_spills_what_is_too_much_and_leaves_the_groups_it_cleans_alone():

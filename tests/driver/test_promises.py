@@ -108,7 +108,7 @@ def test_a_row_comes_out_alone_in_the_epoch_after_its_key_was_promised(tmp_path,
 
 
 def test_purges_are_told_in_events(tmp_path):
-    from watersmeet.state.events import EventLog  # noqa: PLC0415
+    from watersmeet.state.event_log import EventLog  # noqa: PLC0415
 
     running = query(tmp_path, B={"punctuated": ("k",)})
     running.epoch({"A": rows(*range(10)), "B": rows(), "B#promises": promised(1, 2)})

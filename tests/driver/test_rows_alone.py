@@ -4,8 +4,9 @@ import pyarrow as pa
 from tests.support.in_process import InProcess
 
 from watersmeet.model.ids import SiteId
-from watersmeet.model.query import JoinNode, Query, StreamNode
+from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, JoinNode, Query, StreamNode
 from watersmeet.planning import plan
+from watersmeet.planning.aggregates import WINDOW_TYPE
 from watersmeet.state.changes import SpillGroups
 from watersmeet.state.groups import GroupSet
 
@@ -31,3 +32,18 @@ def test_a_row_that_comes_up_at_the_end_comes_alone_though_all_there_was_is_deci
         while any(query.manifest.spilled(operator.id) for operator in query.plan.levels[level]):
             found += query.clean("end", None, level).to_pylist()
     assert [(row["A"]["k"], row["B"]["k"], row["C"]["k"]) for row in found] == [(2, 2, None)]
+
+
+def test_a_group_waits_for_the_rows_that_come_alone_into_it(tmp_path):
+    a, b = (StreamNode(name, SCHEMA, "ts", 8, 0) for name in "AB")
+    keys = (GroupKey("window", "window(A.ts, '10 microseconds')", WINDOW_TYPE),)
+    told = (Aggregate("n", "count", pa.int64(), None, None), Aggregate("met", "count", pa.int64(), "B.k", pa.int64()))
+    node = AggregateNode(JoinNode((a, b), "A.k = B.k", "left"), keys, told, "append")
+    query = InProcess(plan(Query(node)), str(tmp_path), groups=1, sites=1)
+    met = query.epoch({"A": table((1, 1), (2, 9)), "B": table((1, 2))})
+    assert not met.num_rows
+    assert not query.epoch({"A": table((7, 30)), "B": table((8, 12))}).num_rows  # 2 may still be met at 13
+    assert not query.epoch({"A": table(), "B": table((8, 30))}).num_rows  # now it may not
+    assert not query.epoch({"A": table(), "B": table()}).num_rows  # it comes alone
+    [group] = query.epoch({"A": table(), "B": table()}).to_pylist()
+    assert (group["aggregate1"]["n"], group["aggregate1"]["met"]) == (2, 1)

@@ -89,7 +89,17 @@ def test_when_input_rests_all_that_is_missing_is_cleaned_and_not_while_it_comes(
     watch.join(10)
     assert not watch.is_alive()
     assert loop.missing == left
-    assert set(loop.asked) == ({("idle", (), None)} if rests else set())
+    assert set(loop.asked) == ({("drain", (), None), ("idle", (), None)} if rests else set())
+
+
+def test_who_waits_for_all_that_came_waits_for_parked_groups_and_for_nothing_else():
+    loop = Loop(missing=3)
+    upkeep(loop).drain()
+    assert (loop.missing, set(loop.asked)) == (0, {("drain", (), None)})
+    ended = upkeep(Loop(missing=3))
+    ended.ended.set()
+    ended.drain()
+    assert ended.loop.missing == 3
 
 
 @pytest.mark.parametrize("left", [3, 1])

@@ -48,6 +48,14 @@ def test_cameras_see_most_things_at_about_the_same_time(cameras):
     assert sum(a == b for a, b in pairs) > len(pairs) / 2 > 3
 
 
+def test_matches_are_drawn(cameras, tmp_path):
+    streams = cameras.seen(seconds=1, things=4)
+    found = expected(cameras, streams)
+    for name, some in (("some", found), ("none", [])):
+        cameras.draw(streams, some, tmp_path / "out" / f"{name}.png")
+    assert (tmp_path / "out" / "some.png").stat().st_size > (tmp_path / "out" / "none.png").stat().st_size
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_images_of_three_cameras_are_matched(cameras, spark):

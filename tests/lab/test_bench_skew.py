@@ -29,6 +29,8 @@ def test_rows_are_as_uneven_as_the_names_say():
     assert shares(BY_NAME["uniform"]).max() < 0.28
     assert shares(BY_NAME["80-20"])[0] == pytest.approx(0.8 + 0.2 / 4 / 4, abs=0.02)
     assert [shares(BY_NAME["rotating"], epoch).argmax() for epoch in range(4)] == [0, 1, 2, 3]
+    assert shares(BY_NAME["bursts"], 2).max() < 0.28
+    assert shares(BY_NAME["bursts"], 3)[0] > 0.7
     keys = BY_NAME["zipf"].tables(SIZE)["A"][0]["k"].to_numpy()
     first, second = (np.mean(keys == key) for key in (0, 1))
     assert first / second == pytest.approx(2**1.2, rel=0.15)

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from tests.lab.outcomes import outcomes, restarts, run_of, unmet
 
-from watersmeet.lab.bench import burst, cluster, growth, restart, sinks, soak, threeway, windows
+from watersmeet.lab.bench import burst, cluster, growth, restart, ring, sinks, soak, threeway, windows
 from watersmeet.lab.bench.contenders import WAYS, Contender
 from watersmeet.lab.bench.outcome import Outcome
 from watersmeet.lab.bench.suites import SUITES
@@ -131,3 +131,14 @@ def test_rows_without_a_match_may_come_earlier_than_spark_s_but_no_epoch_later(g
 def test_every_contender_of_a_suite_is_known(suite):
     assert set(suite.contenders) <= set(WAYS)
     assert WAYS.keys() == set(get_args(Contender))
+
+
+def test_a_ring_is_compared_with_stored_tables_by_its_last_epoch_and_with_duckdb_as_a_whole():
+    runs = [
+        Outcome("watersmeet", 10.0, 7, (1000.0, 500.0)),
+        Outcome("spark-foreachbatch", 20.0, 7, (1000.0, 4000.0)),
+        Outcome("duckdb-memory", 3.0, 7),
+    ]
+    comparisons, [count] = ring.judge(ring.BAND_SUITE.full, {each.contender: each for each in runs})
+    assert unmet(comparisons) == ["last epoch, Spark with stored tables", "whole run, one join in DuckDB in memory"]
+    assert count.right

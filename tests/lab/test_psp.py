@@ -44,8 +44,8 @@ def test_the_experiments_run_and_leave_their_files(tmp_path):
 
 
 def test_all_sites_and_schemes_give_the_same_results():
-    sites, schemes = run_sites(True, print)  # noqa: FBT003
-    assert all(count.right for section in (sites, schemes) for count in section.counts)
+    sites, state, schemes = run_sites(True, print)  # noqa: FBT003
+    assert all(count.right for section in (sites, state, schemes) for count in section.counts)
     held = {each.what: each.ratio for each in schemes.comparisons}
     assert held["rows held, by ctr"] == pytest.approx(0.5)
     assert held["rows held, by atr"] < 0.6

@@ -35,7 +35,9 @@ def results_of(case: Case, seed: int, *, disturb: bool, forget_pairs: bool = Fal
             if disturb:
                 disturbance(query, tables, chance)
             got += flat(query.epoch(tables, chance if disturb else None))
-    return got
+            if disturb and query.is_missing:  # what was parked
+                got += cleaned_at_random(query, flat, chance)
+        return got + all_cleaned(query, flat, chance)
 
 
 def results_within_a_budget(case: Case, seed: int) -> Counter[str]:

@@ -1,6 +1,7 @@
 """The law with aggregates: values equal DuckDB's, and each group comes when the rules say so."""
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tests.support.draws import TimedCase, promised_cases, timed_cases
+from tests.support.draws import OuterCase, TimedCase, outer_cases, promised_cases, timed_cases
 from tests.support.law_runs import (
     LAW,
     UNDISTURBED,
@@ -22,7 +23,7 @@ from tests.support.law_runs import (
     too_little_memory,
 )
 from tests.support.oracle import connection, plain, registered
-from tests.support.rules import accepted_rows, is_promised, lives_overlap
+from tests.support.rules import accepted_rows, is_promised, lives_overlap, outer_sql
 
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.policy import MemoryOptions
@@ -54,13 +55,24 @@ class Grouped:
     @property
     def sql(self) -> str:
         """What DuckDB makes of the accepted rows."""
-        keys = [key.sql if "window" not in key.sql else _window(key.sql) for key in self.node.keys]
-        told = [_told(each) for each in self.node.aggregates]
         streams = self.case.nodes
         where = " AND ".join([*self.case.conditions, *lives_overlap(list(streams.values()))]) or "true"
-        columns = ", ".join(f"{text} AS c{place}" for place, text in enumerate([*keys, *told]))
-        by = f" GROUP BY {', '.join(keys)}" if keys else " HAVING count(*) > 0"
-        return f"SELECT {columns} FROM {', '.join(streams)} WHERE {where}{by}"
+        return f"SELECT {self.columns} FROM {', '.join(streams)} WHERE {where}{self.by}"
+
+    @property
+    def columns(self) -> str:
+        """What is told of a group."""
+        told = [_told(each) for each in self.node.aggregates]
+        return ", ".join(f"{text} AS c{place}" for place, text in enumerate([*self._keys, *told]))
+
+    @property
+    def by(self) -> str:
+        """How rows are grouped."""
+        return f" GROUP BY {', '.join(self._keys)}" if self._keys else " HAVING count(*) > 0"
+
+    @property
+    def _keys(self) -> list[str]:
+        return [key.sql if "window" not in key.sql else _window(key.sql) for key in self.node.keys]
 
 
 def _window(sql: str) -> str:
@@ -74,22 +86,29 @@ def _told(each: Aggregate) -> str:
     return f"CAST({text} AS BIGINT)" if each.function == "sum" else text
 
 
+def _cases(*, promised: bool, outer: bool) -> st.SearchStrategy[TimedCase]:
+    if promised:
+        return promised_cases(outer=outer)
+    return outer_cases(most_rows=4) if outer else timed_cases(most_streams=3, most_rows=4, zone="UTC")
+
+
 @st.composite
 def grouped_cases(
     draw: st.DrawFn,
     *,
     windows: bool = True,
     promised: bool = False,
+    outer: bool = False,
     modes: tuple[Mode, ...] = ("append", "update", "first"),
 ) -> Grouped:
-    case = draw(promised_cases(outer=False) if promised else timed_cases(most_streams=3, most_rows=4, zone="UTC"))
-    is_alone = draw(st.integers(0, 2)) == 0
+    case = draw(_cases(promised=promised, outer=outer))
+    is_alone = not outer and draw(st.integers(0, 2)) == 0
     if is_alone:
         name = next(iter(case.nodes))
         epochs = tuple({own: epoch[own] for own in epoch if own.split("#")[0] == name} for epoch in case.epochs)
         promises = {own: each for own, each in case.promises.items() if own == name}
         case = TimedCase(Query(case.nodes[name]), (), epochs, promises)
-    names = list(case.nodes)
+    names = list(case.left) if isinstance(case, OuterCase) and case.how in ("semi", "anti") else list(case.nodes)
     first, last = names[0], names[-1]
     kinds = {name: node.schema for name, node in case.nodes.items()}
     choices = [GroupKey("k", f"{first}.k0", kinds[first].field("k0").type), GroupKey("last", f"{last}.id", BIGINT)]
@@ -113,8 +132,12 @@ def results_of(grouped: Grouped, seed: int, *, disturb: bool, budget: bool, ends
     """What each step gives, in order, each with the number of the epoch it is or comes after."""
     chance = random.Random(seed)
     options = too_little_memory(chance) if budget else UNLIMITED
-    with started(plan(Query(grouped.node)), chance, options, disturb=disturb) as query:
+    with started(plan(Query(grouped.node), type_of=_type), chance, options, disturb=disturb) as query:
         return list(steps_to_the_end(query, grouped.case.epochs, chance, disturb=disturb, ends=ends))
+
+
+def _type(sql: str, _: str) -> pa.DataType:
+    return pa.bool_() if "%" in sql else pa.timestamp("us", "UTC") if "INTERVAL" in sql else BIGINT
 
 
 def rows_of(table: pa.Table) -> list[tuple[str, ...]]:
@@ -128,17 +151,31 @@ def _text(value: object) -> str:
     return repr(round(value, 6)) if isinstance(value, float) else repr(value)
 
 
-def expected_rows(grouped: Grouped) -> Counter[tuple[str, ...]]:
+def expected_rows(grouped: Grouped, *, has_ended: bool) -> Counter[tuple[str, ...]]:
     accepted, _ = accepted_rows(grouped.case.nodes, grouped.case.epochs, grouped.case.promises)
     with registered(accepted):
-        return Counter(rows_of(connection().sql(grouped.sql).to_arrow_table()))
+        sql = grouped.sql
+        if isinstance(grouped.case, OuterCase):
+            joined = outer_sql(grouped.case, accepted, has_ended=has_ended)
+            times = [
+                _flat(f"{key.sql[7:].split(',')[0]} IS NOT NULL") for key in grouped.node.keys if "window" in key.sql
+            ]
+            where = f" WHERE {times[0]}" if times else ""  # as in Spark
+            sql = f"SELECT {_flat(grouped.columns)} FROM ({joined}){where}{_flat(grouped.by)}"
+        return Counter(rows_of(connection().sql(sql).to_arrow_table()))
+
+
+def _flat(sql: str) -> str:
+    """The same of columns that are named as their stream and themselves."""
+    return re.sub(r"\b([A-Z])\.(\w+)", r"\1_\2", sql)
 
 
 def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, ends: bool = True) -> None:
     note(f"{grouped.node.keys} {grouped.node.mode} of {list(grouped.case.nodes.values())}, seed {seed}")
     with merging_often(seed):
         steps = results_of(grouped, seed, disturb=disturb, budget=budget, ends=ends)
-    expected, width = expected_rows(grouped), len(grouped.node.keys)
+    is_whole = ends or grouped.node.mode == "append"  # rows alone may come later, and then groups do
+    expected, width = expected_rows(grouped, has_ended=is_whole), len(grouped.node.keys)
     got = [row for _, table in steps for row in rows_of(table.flatten())]
     if grouped.node.mode == "update":
         assert budget or all(once_each(table, width) for _, table in steps), "a group came twice in an epoch"
@@ -148,7 +185,7 @@ def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, en
         assert Counter(got) == expected, (got, expected)
     else:
         assert not Counter(got) - expected, "a group came before it was final, or twice"
-        final = {*due(grouped), *promised_groups(grouped)}
+        final = set() if isinstance(grouped.case, OuterCase) else {*due(grouped), *promised_groups(grouped)}
         assert final <= {row[:width] for row in got}, "a final group has not come"
 
 
@@ -210,6 +247,18 @@ def test_moves_merges_repeated_tasks_and_crashes_change_no_aggregate(grouped: Gr
 @LAW
 def test_spills_and_cleanups_change_no_aggregate(grouped: Grouped, seed: int, ends) -> None:
     check(grouped, seed, budget=True, ends=ends)
+
+
+@given(grouped=grouped_cases(outer=True), seed=st.integers(0, 2**32), ends=st.booleans())
+@UNDISTURBED
+def test_groups_of_outer_joins_have_the_values_of_a_batch_aggregate(grouped: Grouped, seed: int, ends) -> None:
+    check(grouped, seed, budget=False, disturb=False, ends=ends)
+
+
+@given(grouped=grouped_cases(outer=True), seed=st.integers(0, 2**32), budget=st.booleans(), ends=st.booleans())
+@LAW
+def test_disturbances_change_no_aggregate_of_an_outer_join(grouped: Grouped, seed: int, budget, ends) -> None:
+    check(grouped, seed, budget=budget, ends=ends)
 
 
 @pytest.mark.slow

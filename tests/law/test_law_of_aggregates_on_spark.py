@@ -32,7 +32,7 @@ def check(spark: SparkSession, grouped: Grouped, options: dict[str, object], *, 
         query = writer.options(**options, endOfInput=True).trigger(availableNow=True).start()
         assert query.awaitTermination(PATIENCE_S)
     got = [row for _, table in sorted(sink.epochs.items()) for row in rows_of(table)]
-    expected, width = expected_rows(grouped), len(node.keys)
+    expected, width = expected_rows(grouped, has_ended=True), len(node.keys)
     assert sorted({row[:width]: row for row in got}.values()) == sorted(expected)
     assert node.mode == "update" or len(got) == expected.total()
 

@@ -29,7 +29,7 @@ from tests.support.ring_draws import PREDICATE, ring_cases
 from tests.support.rules import accepted_rows, expected_results
 
 from watersmeet.adapt.policy import MemoryOptions
-from watersmeet.adapt.ring import length
+from watersmeet.adapt.ring import length, relocation, smoothing
 from watersmeet.operators.ring import index, task
 from watersmeet.operators.ring.schemes import NAMES, Scheme
 from watersmeet.planning import plan
@@ -62,6 +62,7 @@ def results_of(case: TimedCase, seed: int, *, disturb: bool, budgeted: float = 0
             options=too_little_memory(chance) if disturb and chance.random() < budgeted else MemoryOptions(),
             ring_scheme=Scheme(chance.choice(NAMES), chance.choice([1, 2, 3])),
             ring_goal=chance.choice([None, "latency", "output"]),
+            ring_relocation=chance.choice(["aggressive", "passive"]),
             moving=Moving(apart=chance.random() < 0.5),
             slice_bytes=chance.choice([1, 500, 10**6]),
         )
@@ -90,7 +91,9 @@ def check(case: TimedCase, seed: int, *, disturb: bool = True) -> None:
     with merged_early() as patch:
         for limit in ("HOLD", "LEARN"):
             patch.setattr(length, limit, 1)
-        patch.setattr(length, "GAIN", -0.9)  # a ring changes its length whenever another one is thought best
+        patch.setattr(length, "GAIN", chance.choice([-0.9, 9]))  # another length whenever it is thought best, or never
+        patch.setattr(relocation, "STEPS", chance.choice([2, 8]))
+        patch.setattr(smoothing, "TOLERANCE", 0.0)
         patch.setattr(index, "TREE_COST", chance.choice([0, 0, 4]))
         patch.setattr(task, "PAIRS_LIMIT", chance.choice([1, 7, 1 << 18]))
         patch.setattr(task, "PART_BYTES", chance.choice([1, 100, 1 << 25]))

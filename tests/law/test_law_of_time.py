@@ -43,9 +43,9 @@ def results_of(
                 disturbance(query, tables, chance)
             got += repeated_alike(attempt, query.epoch(tables, chance if disturb else None), flat)
             assert rejected_by(query) == told
-            if budget:
+            if budget or query.is_missing:  # what was parked
                 got += cleaned_at_random(query, flat, chance)
-        return got + (all_cleaned(query, flat, chance) if budget else Counter())
+        return got + all_cleaned(query, flat, chance)
 
 
 def rejected_by(query: InProcess) -> Counter[tuple[str, str]]:

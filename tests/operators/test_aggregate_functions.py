@@ -171,3 +171,11 @@ def test_a_sum_too_large_for_its_type_is_told_and_not_wrapped():
     assert "DECIMAL" in str(caught.value)
     with pytest.raises(StateLimitError):
         told_in_parts("sum", [[[-(2**63)], [-1]]], LONG, LONG)
+
+
+@pytest.mark.parametrize("function", sorted(FUNCTIONS))
+def test_partial_aggregates_of_nulls_alone_have_the_types_of_others(function: str) -> None:
+    nulls, numbers = pa.nulls(2, pa.float64()), pa.array([1.0, 2.0])
+    groups = np.array([0, 1])
+    types = [[part.type for part in FUNCTIONS[function].start(values, groups)] for values in (nulls, numbers)]
+    assert types[0] == types[1]

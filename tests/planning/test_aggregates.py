@@ -4,9 +4,10 @@ import json
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from tests.planning.queries import DOUBLE, LONG, TEXT, columns, join
 
-from watersmeet.model.errors import WatersmeetError
+from watersmeet.model.errors import UnsupportedError, WatersmeetError
 from watersmeet.model.plan import Column
 from watersmeet.model.query import Aggregate, AggregateNode, FilterNode, GroupKey, History, JoinNode, Query, StreamNode
 from watersmeet.planning import difference, explain, fingerprint, plan
@@ -202,11 +203,13 @@ def test_another_expression_over_several_streams_is_another_query():
     assert told_apart(made(AB, key("A.v * B.v")), made(AB, key("A.v + B.v")))
 
 
-@pytest.mark.parametrize("how", ["left", "right", "full", "semi", "anti"])
-def test_outer_joins_are_not_aggregated(how):
-    node = AggregateNode(JoinNode((A, B), "A.k = B.k", how), (key("A.k", name="k"),), (N,))
-    with pytest.raises(WatersmeetError):
-        plan(Query(node))
+@pytest.mark.parametrize(("how", "late"), [("left", {"B"}), ("right", {"A"}), ("full", {"A", "B"}), ("anti", set())])
+def test_what_an_outer_join_may_fill_up_with_nulls_is_computed_on_its_results(how, late):
+    sides = ["A"] if how == "anti" else ["A", "B"]
+    keys = tuple(key(f"{name}.k + 1", name=name) for name in sides)
+    planned = plan(Query(AggregateNode(JoinNode((A, B), "A.k = B.k", how), keys, (N,))))
+    on_results = {column.stream for column, _ in planned.root.inputs[0].computed}
+    assert on_results == late
 
 
 def test_names_of_aggregates_are_no_names_of_streams():
@@ -249,3 +252,15 @@ def test_another_history_is_another_query():
 def test_without_times_nobody_knows_which_rows_are_the_last():
     with pytest.raises(WatersmeetError, match=r"A are told of over the last 3 rows.*depend on how they arrive.*time="):
         over(StreamNode("A", A.schema), History(rows=3))
+
+
+def test_histories_of_outer_joins_are_refused():
+    node = AggregateNode(JoinNode((A, B), "A.k = B.k", "left"), (key("A.k", name="k"),), (N,), history=History(rows=3))
+    with pytest.raises(UnsupportedError, match="groups of an outer join are told of over"):
+        plan(Query(node))
+
+
+def test_an_outer_join_of_streams_with_promised_keys_is_not_aggregated():
+    node = AggregateNode(JoinNode((A, replace(B, unique=("k",))), "A.k = B.k", "left"), (key("A.k", name="k"),), (N,))
+    with pytest.raises(UnsupportedError, match="B has punctuations or unique columns"):
+        plan(Query(node))

@@ -151,3 +151,13 @@ def test_columns_in_another_order_are_told():
 
 def test_a_fingerprint_of_another_form_is_told():
     assert "in another way" in difference({"version": 7}, fingerprint(planned(ABC)))
+
+
+def test_a_ring_finds_both_ends_of_a_between_by_binary_search():
+    timed = [
+        StreamNode(name, pa.schema([("x", LONG), ("y", LONG), ("ts", pa.timestamp("us", "UTC"))]), "ts", 5_000_000, 1)
+        for name in "AB"
+    ]
+    lines = explain(plan(Query(JoinNode(tuple(timed), "A.x BETWEEN B.x AND B.y"))), groups=1, sites=1).splitlines()
+    assert "    on A.x >= B.x, found by binary search" in lines
+    assert "    on A.x <= B.y, found by binary search" in lines

@@ -12,10 +12,11 @@ from tests.support.histories import History
 from tests.support.states import JOIN, PLAN, A, batch, empty_manifest, holding, part, run_file
 
 from watersmeet.model.ids import SiteId, Version
-from watersmeet.state import events, versions
+from watersmeet.state import event_log, versions
 from watersmeet.state.changes import (
     AddRun,
     BeginCleaning,
+    ChangeExecutors,
     ChangeRegistry,
     FinishAdaptation,
     FinishCleaning,
@@ -26,10 +27,12 @@ from watersmeet.state.changes import (
     SpillGroups,
     SplitGroup,
 )
+from watersmeet.state.event_log import EventLog
 from watersmeet.state.events import (
     CleanupEvent,
     Entries,
-    EventLog,
+    Executors,
+    ExecutorsEvent,
     Groups,
     LiveBytes,
     MoveEvent,
@@ -100,6 +103,8 @@ def test_a_spill_a_move_and_another_plan_are_told_with_their_reasons_and_numbers
     split = SplitGroup(JOIN, 1, A, (SiteId(0),), (SiteId(0), SiteId(2)), "auto", 70, 9, "hot")
     query.commit([split, FinishAdaptation()])
     assert query.manifest.operators[JOIN].splits
+    query.commit([ChangeExecutors(2, 3, ("7",), (), True, "one has joined"), FinishAdaptation()])  # noqa: FBT003
+    assert query.manifest.placement == 1
     assert query.events == [
         SpillEvent(0, "too much", LiveBytes(900), LiveBytes(500), SiteId(1), "lru", 400, {JOIN: [2, 3]}),
         RerouteEvent(1, "one came", Sites(2), Sites(3)),
@@ -107,6 +112,7 @@ def test_a_spill_a_move_and_another_plan_are_told_with_their_reasons_and_numbers
         RegistryEvent(2, "all was removed", Entries((("a", "b", "c"),)), Entries()),
         MoveEvent(3, "uneven", Site(SiteId(1)), Site(SiteId(0)), JOIN, [1], 70, "memory"),
         SplitEvent(4, "hot", SharedBy(split.before), SharedBy(split.after), JOIN, 1, A, 70, 9, "auto"),
+        ExecutorsEvent(5, "one has joined", Executors(2), Executors(3), ("7",), (), spreads=True),
     ]
 
 
@@ -142,8 +148,8 @@ def test_all_that_happened_is_told_once_and_in_order_and_in_few_files(seed, reta
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         patch.setattr(versions, "SNAPSHOT_LEAST", 1)
         patch.setattr(versions, "SNAPSHOT_MOST", most)
-        patch.setattr(events, "FILE_EVENTS", fill)
-        patch.setattr(events, "RETAINED_FILES", 3)
+        patch.setattr(event_log, "FILE_EVENTS", fill)
+        patch.setattr(event_log, "RETAINED_FILES", 3)
         chance, history = random.Random(seed), History(seed)
         query = Query(LocalStorage(folder, durable=False), retained=retained)
         for _ in range(60):
@@ -220,8 +226,8 @@ def test_a_version_that_is_damaged_before_it_was_folded_keeps_no_other_event_fro
 
 
 def test_no_more_events_are_kept_than_the_limit_and_the_last_ones_stay(storage, monkeypatch):
-    monkeypatch.setattr(events, "FILE_EVENTS", 3)
-    monkeypatch.setattr(events, "RETAINED_FILES", 2)
+    monkeypatch.setattr(event_log, "FILE_EVENTS", 3)
+    monkeypatch.setattr(event_log, "RETAINED_FILES", 2)
     query = Query(storage)
     for number in range(20):
         query.commit(batch(number, AddRun(run_file(f"x{number}", 2)), SPILL))

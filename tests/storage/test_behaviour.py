@@ -180,3 +180,32 @@ def test_a_path_that_back_ends_treat_differently_is_refused(storage, path):
     for use in [storage.read, storage.size, storage.local, lambda path: storage.create(path, b"x")]:
         with pytest.raises(ValueError, match="no path of an object"):
             use(path)
+
+
+def test_a_part_is_made_of_ranges_of_an_object_that_is_not_at_hand(storage):
+    path, name = "runs/join1/x.arrow", "runs/join1/x~1.arrow"
+    storage.create(path, BIG)
+    storage.forget([path])
+
+    def make(read):
+        return b"".join(read([(1, 4), (1000, 1001), (len(BIG) - 2, len(BIG))]))
+
+    file = storage.part(path, name, make)
+    if not storage.is_remote:
+        assert file is None, "the object is"
+        return
+    assert file.read_bytes() == BIG[1:4] + BIG[1000:1001] + BIG[-2:]
+    assert storage.copied("") == [name]
+    assert storage.list("") == [path], "a part is a copy, and no object"
+    assert storage.part(path, name, lambda _: pytest.fail("it was made before")) == file
+    storage.local(path)
+    assert storage.part(path, name, make) is None
+    storage.forget([name])
+    assert storage.copied("") == [path]
+
+
+def test_a_part_that_cannot_be_made_is_none(storage):
+    storage.create("x.arrow", b"abc")
+    storage.forget(["x.arrow"])
+    assert storage.part("x.arrow", "x~1.arrow", lambda _: None) is None
+    assert storage.copied("") == []

@@ -13,11 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from tests.support.oracle import connection
+from tests.support.parking import Parking
+from watersmeet.adapt.cleaning.draining import Draining
 from watersmeet.adapt.cleaning.policy import missing_groups
 from watersmeet.adapt.moving.flux import FluxPolicy
 from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
+from watersmeet.adapt.moving.put_off import can_be_parked
 from watersmeet.adapt.policy import MemoryOptions, Moment, Policy
 from watersmeet.adapt.ring.cost import Goal
+from watersmeet.adapt.ring.relocation import Relocation
 from watersmeet.driver.checkpoint import Expectation, open_checkpoint
 from watersmeet.driver.loop import Loop
 from watersmeet.driver.ports import Done, Step
@@ -31,11 +35,14 @@ from watersmeet.runners.local import LocalOffsets, LocalRunner, Tables, hash_who
 from watersmeet.site.effects import Effects
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import Function
-from watersmeet.state.changes import MoveGroups, Reroute, SplitGroup
+from watersmeet.state import runs
+from watersmeet.state.changes import AnnounceMove, MoveGroups, Reroute, SplitGroup
 from watersmeet.state.groups import GroupSet, Hashes
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.splits import dealable
+from watersmeet.storage.base import Storage
 from watersmeet.storage.local import LocalStorage
+from watersmeet.storage.remote import FsspecStorage
 
 FULL_HASH_BITS = 64
 _PLAIN = re.compile(r"`(\w+)`\.`(\w+)`")
@@ -46,13 +53,17 @@ _names = (f"t{number}" for number in count())
 class Moving:
     """Who moves groups. If sites are ``apart``, they tell of processes of their own, and of so many times their work.
 
-    A policy that is ``hasty`` moves whenever anything is gained by it, every epoch.
+    A policy that is ``hasty`` moves whenever anything is gained by it, every epoch. If executors ``come_and_go``, there
+    are one to four of them after each step, and as many sites as soon as can be. With a folder for ``copies``, state is
+    taken for remote, and hosts lose their copies at times.
     """
 
     adaptation: str = DEFAULT_ADAPTATION
     apart: bool = False
     hasty: bool = False
     times: float = 1.0
+    come_and_go: bool = False
+    copies: str | None = None
 
 
 moving = Moving()
@@ -83,9 +94,11 @@ class InProcess:
     functions: Mapping[str, Function] = field(default_factory=dict)
     ring_scheme: Scheme = PSP
     ring_goal: Goal | None = None
+    ring_relocation: Relocation = "aggressive"
     offsets: LocalOffsets = field(default_factory=LocalOffsets)
     moving: Moving = field(default_factory=lambda: moving)
     weights: tuple[float, ...] = ()
+    parking: Parking = field(default_factory=Parking)
     loop: Loop[Tables] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -96,8 +109,9 @@ class InProcess:
     def _start(self) -> None:
         self.drivers += 1
         driver = f"driver{self.drivers}-{next(_names)}"
-        expected = Expectation("query", self.plan, self.groups, self.groups, self.sites, self.weights)
-        checkpoint = open_checkpoint(self.folder, expected, self.offsets, driver, _undurable)
+        follow = self.moving.come_and_go
+        expected = Expectation("query", self.plan, self.groups, self.groups, self.sites, self.weights, follow)
+        checkpoint = open_checkpoint(self.folder, expected, self.offsets, driver, self._storage)
         self.runner = FileRunner(checkpoint.storage, evaluate, self._hashes)
         self.runner.moving = self.moving
         parcels = self.parcels and self.hash_bits == FULL_HASH_BITS
@@ -115,12 +129,19 @@ class InProcess:
             functions=self.functions,
             ring_scheme=self.ring_scheme,
             ring_goal=self.ring_goal,
+            ring_relocation=self.ring_relocation,
         )
         self.loop = start_driver(checkpoint, self.runner, options)
-        for policy in self.loop.stepper.coordinator.policies if self.moving.hasty else ():
+        coordinator = self.loop.stepper.coordinator
+        coordinator.policies = [*coordinator.policies, self.parking]
+        for policy in coordinator.policies if self.moving.hasty else ():
             hurry(policy)
         if self.slice_bytes is not None:
             self.loop.stepper.coordinator.cleaning.slice_bytes = self.slice_bytes
+
+    def _storage(self, storage: LocalStorage) -> Storage:
+        copies = self.moving.copies
+        return LocalStorage(storage.root, durable=False) if copies is None else FsspecStorage(storage.url, copies)
 
     @property
     def manifest(self) -> Manifest:
@@ -159,10 +180,11 @@ class InProcess:
         self.loop.stepper.adapt([Reroute({o.id: moved for o in self.plan.operators}, sites, "a test moves groups")])
 
     def move(self, groups: Sequence[int], before: int, after: int) -> None:
-        """Move some groups of all operators from a site to another, with the next version."""
-        sites, chosen = (SiteId(before), SiteId(after)), GroupSet.of(groups)
-        changes = [MoveGroups(o.id, chosen, *sites, reason="a test moves groups") for o in self.plan.operators]
-        self.loop.stepper.adapt(changes)
+        """Move some groups of all operators from a site to another, with the next version; if remote, announce it."""
+        sites, chosen = self.loop.stepper.view("step").manifest.sites, GroupSet.of(groups)
+        way = SiteId(before % sites), SiteId(after % sites)
+        kind = MoveGroups if self.moving.copies is None else AnnounceMove
+        self.loop.stepper.adapt([kind(o.id, chosen, *way, reason="a test moves groups") for o in self.plan.operators])
 
     def split(self, chance: random.Random) -> None:
         """Split some groups of all operators over some of their sites, or make them whole, with the next version."""
@@ -177,6 +199,15 @@ class InProcess:
                     before = next((each.sites for each in state.splits if each.group == group), (own,))
                     change = SplitGroup(operator.id, group, chance.choice(inputs), before, sites, reason="a test does")
                     self.loop.stepper.adapt([change])
+
+    def park(self, chance: random.Random) -> None:
+        """Park some groups of all operators after the next epoch, and hold some, unless every change must be told."""
+        if not can_be_parked(self.plan):
+            return
+        some = [[group for group in range(self.groups) if chance.random() < 0.5] for _ in self.plan.operators]
+        self.parking.groups = dict(zip([operator.id for operator in self.plan.operators], some, strict=True))
+        held = {name: GroupSet.of(some) for name, some in self.parking.groups.items() if chance.random() < 0.7}
+        self.loop.stepper.coordinator.cleaning.draining = Draining(held)
 
     def _next_batch(self) -> int:
         self.offsets.last = max(self.offsets.last, self.manifest.batch + 1)
@@ -228,21 +259,29 @@ class FileRunner(LocalRunner):
     moving = Moving()
 
     def run(self, step: Step[Tables]) -> Done:
+        if self.moving.copies is not None and self._happens(0.7):
+            lose_copies(self.storage)
         done, form = super().run(step), step.levels[-1].files
         if self.moving.apart:
             done = replace(done, effects=[self._apart(each) for each in done.effects])
+        if self.moving.come_and_go and self.chance is not None:
+            known = tuple(self.chance.sample("abcd", self.chance.randint(1, 4)))
+            done = replace(done, executors=known, slots=len(known))
         if form is None or form.path is None:
             return done
         names = [(name, form.file_name(step.epoch, each.site)) for each in done.effects for name in each.files]
-        return Done(done.effects, form.path, tuple(names))
+        return replace(done, path=form.path, names=tuple(names))
 
     def _apart(self, effects: Effects) -> Effects:
-        busy_ms = effects.busy_ms * self.moving.times
-        return msgspec.structs.replace(effects, busy_ms=busy_ms, executor=effects.site, worker=effects.site)
+        busy_ms, host = effects.busy_ms * self.moving.times, f"host{effects.site}"
+        return msgspec.structs.replace(effects, busy_ms=busy_ms, executor=effects.site, worker=effects.site, host=host)
 
 
-def _undurable(storage: LocalStorage) -> LocalStorage:
-    return LocalStorage(storage.root, durable=False)
+def lose_copies(storage: Storage) -> None:
+    """As on a host that has never seen any run."""
+    storage.forget(storage.copied(""))
+    runs._mapped.clear()  # noqa: SLF001
+    runs._checked.clear()  # noqa: SLF001
 
 
 def _together(results: Mapping[EpochId, pa.Table], manifest: Manifest) -> pa.Table:

@@ -81,7 +81,7 @@ def merged_early() -> Iterator[pytest.MonkeyPatch]:
 
 
 def disturbance(query: InProcess, tables: dict[str, pa.Table], chance: random.Random) -> None:
-    """Before an epoch: perhaps a crash before its commit, perhaps another registry, groups that move or are split."""
+    """Before an epoch: perhaps a crash before its commit or another registry, groups that move, are split or parked."""
     if chance.random() < 0.3:
         query.attempt(tables, chance)
     if chance.random() < 0.4:
@@ -93,6 +93,8 @@ def disturbance(query: InProcess, tables: dict[str, pa.Table], chance: random.Ra
         query.move([group for group in range(query.groups) if chance.random() < 0.5], before, after)
     if chance.random() < 0.4:
         query.split(chance)
+    if chance.random() < 0.3:
+        query.park(chance)
 
 
 def change_registry(query: InProcess, chance: random.Random) -> None:
@@ -174,12 +176,20 @@ def steps_to_the_end(
             disturbance(query, tables, chance)
         yield number, query.epoch(tables, chance if disturb else None)
         while disturb and chance.random() < 0.3:
-            yield number, query.clean(chance.choice(["idle", "final", "asked"]), chance)
+            yield number, query.clean(chance.choice(["idle", "final", "asked", "drain"]), chance)
     for level in _levels_with_spilled(query):
         yield number, query.clean("end", chance, level=level)
     if ends:
         query.loop.end_input()
-    yield number, query.clean("final", chance)
+    yield from ((number, table) for table in _to_the_last(query, chance))
+
+
+def _to_the_last(query: InProcess, chance: random.Random) -> Iterator[pa.Table]:
+    """Rows that come alone out of one operator may be what the next above waits for, or has spilled groups for."""
+    for _ in range(2 * len(query.plan.levels)):
+        yield query.clean("final", chance)
+        for level in _levels_with_spilled(query):
+            yield query.clean("end", chance, level=level)
 
 
 def flattened(rows: pa.Table) -> Counter[str]:

@@ -78,10 +78,11 @@ def expected_outer(case: OuterCase, *, has_ended: bool) -> Counter[str]:
     """What an outer join of all accepted rows gives, but for rows alone of which a match may still come."""
     accepted, _ = accepted_rows(case.nodes, case.epochs, case.promises)
     with registered(accepted):
-        return _outer(case, accepted, has_ended=has_ended)
+        return multiset(connection().sql(outer_sql(case, accepted, has_ended=has_ended)).to_arrow_table())
 
 
-def _outer(case: OuterCase, accepted: Mapping[str, Sequence[pa.Table]], *, has_ended: bool) -> Counter[str]:
+def outer_sql(case: OuterCase, accepted: Mapping[str, Sequence[pa.Table]], *, has_ended: bool) -> str:
+    """The outer join of accepted rows, each column named as its stream and itself: ``A_id``."""
     last = next(name for name in case.nodes if name not in case.left)
     left = [case.nodes[name] for name in case.left]
     inner = " AND ".join([*case.inner, *lives_overlap(left)]) or "true"
@@ -99,14 +100,13 @@ def _outer(case: OuterCase, accepted: Mapping[str, Sequence[pa.Table]], *, has_e
     shown = {side: _fields(case, [*case.left, last], nulls[side]) for side in "LR"}
     alone = {side: f"SELECT {shown[side]} FROM {side} WHERE NOT {matched[side]} AND {due[side]}" for side in "LR"}
     only_left = _fields(case, case.left)
-    query = {
+    return {
         "left": f"{pairs} UNION ALL {alone['L']}",
         "right": f"{pairs} UNION ALL {alone['R']}",
         "full": f"{pairs} UNION ALL {alone['L']} UNION ALL {alone['R']}",
         "semi": f"SELECT {only_left} FROM L WHERE {matched['L']}",
         "anti": f"SELECT {only_left} FROM L WHERE NOT {matched['L']} AND {due['L']}",
     }[case.how]
-    return multiset(connection().sql(query).to_arrow_table())
 
 
 def _fields(case: OuterCase, names: Sequence[str], nulls: Sequence[str] = ()) -> str:

@@ -10,9 +10,10 @@ There are moments at which the coordinator asks:
 |---|---|---|
 | start | a run begins | other sites |
 | tasks | a step is about to be planned | merges, for its tasks to do |
-| step | a step's rows are counted, its version is about to be committed | moves, spills, generations that become one |
+| step | a step's rows are counted, its version is about to be committed | sites, moves, spills, generations to unite |
 | between | an epoch was committed, and the next is not there yet | cleanup that cannot wait |
 | idle | input pauses | cleanup |
+| drain | input pauses, or the user waits for all that has come | cleanup of parked groups |
 | asked | the user asks for all missing results | cleanup |
 | end | all input was consumed | cleanup, bottom-up |
 | final | rows are due that come out alone, and no input is there | a step without rows |
@@ -23,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from watersmeet.adapt.moving.load import EpochLoad
+from watersmeet.adapt.moving.load import EpochLoad, Executors
 from watersmeet.adapt.statistics import Statistics
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.state.changes import Change
@@ -36,7 +37,7 @@ GENERATIONS_MAX = 64
 REWRITE_AT: Mapping[str, float] = {"invalidation": 0.5, "purge": 0.1}
 """By component that drops rows: the part of a run's rows above which it is written anew without them."""
 
-Moment = Literal["start", "tasks", "step", "between", "idle", "asked", "end", "final", "over"]
+Moment = Literal["start", "tasks", "step", "between", "idle", "drain", "asked", "end", "final", "over"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class View:
 
     ``operators`` narrows cleanup down to some of the plan's, ``closed_by`` to generations closed up to a version.
     ``rewrite_at`` is what the registry says of rows that are to be dropped (`REWRITE_AT`); absent is never.
-    ``load`` is what the step at hand asked of the sites, if it is an epoch.
+    ``load`` is what the step at hand asked of the sites, if it is an epoch; ``executors`` are those it was done by.
+    ``to_fetch`` is how many bytes sites have yet to fetch of groups that were announced to them.
     """
 
     moment: Moment
@@ -82,6 +84,8 @@ class View:
     closed_by: int | None = None
     rewrite_at: Mapping[str, float] = field(default_factory=lambda: REWRITE_AT)
     load: EpochLoad | None = None
+    executors: Executors | None = None
+    to_fetch: Mapping[SiteId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import msgspec
 from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
 from watersmeet.adapt.moving.policies import NAMES as ADAPTATIONS
 from watersmeet.adapt.ring.cost import Goal
+from watersmeet.adapt.ring.relocation import Relocation
 from watersmeet.adapt.spilling import DEFAULT_STRATEGY, STRATEGIES
 from watersmeet.model.errors import OptionError, nearest
 from watersmeet.operators.ring import schemes
@@ -73,6 +74,7 @@ class Options(msgspec.Struct, frozen=True):
     site_weights: tuple[float, ...] = ()
     ring_scheme: schemes.Name = "psp"
     ring_goal: Goal | None = None
+    ring_relocation: Relocation = "aggressive"
 
 
 def parse(options: Mapping[str, object], sink: str) -> tuple[Options, dict[str, str]]:
@@ -240,5 +242,6 @@ _OURS = {
     "adaptation": ("adaptation", _one_of(ADAPTATIONS, "adaptation")),
     "siteWeights": ("site_weights", _weights),
     "ringGoal": ("ring_goal", _one_of(get_args(Goal), "goal")),
+    "ringRelocation": ("ring_relocation", _one_of(get_args(Relocation), "relocation")),
     "ringScheme": ("ring_scheme", _one_of(schemes.NAMES, "scheme")),
 }

@@ -70,7 +70,10 @@ class Query:
         return ended if timeout is not None else None
 
     def processAllAvailable(self) -> None:
-        """Wait until all input that is there now has been joined and given to the sink."""
+        """Wait until all input that is there now has been joined and given to the sink.
+
+        Results that spilled groups are missing are not waited for: see `cleanup`.
+        """
         try:
             self._run.process_all()
         except Exception as error:
@@ -106,9 +109,9 @@ class Query:
         """The plan as text."""
         manifest = self._run.manifest
         plan = explain(manifest.plan, manifest.groups, manifest.sites)
-        lines = [plan, "", *placement(manifest, self._run.start.adaptation)]
-        for policy in self._run.loop.stepper.coordinator.policies:
-            lines += policy.lines(manifest) if isinstance(policy, RingPolicy) else ()
+        rings = [each for each in self._run.loop.stepper.coordinator.policies if isinstance(each, RingPolicy)]
+        adaptation = "none" if rings else self._run.start.adaptation
+        lines = [plan, "", *placement(manifest, adaptation), *(line for each in rings for line in each.lines(manifest))]
         return "\n".join(lines)
 
     @property

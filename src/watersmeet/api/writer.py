@@ -223,6 +223,7 @@ class StreamWriter:
             default_groups=DEFAULT_GROUPS,
             sites=options.sites or default_sites(session),
             weights=options.site_weights,
+            sites_follow=options.sites is None,
         )
         start = Start(
             session=session,
@@ -250,6 +251,7 @@ class StreamWriter:
             adaptation=options.adaptation,
             ring_scheme=Scheme(options.ring_scheme),
             ring_goal=options.ring_goal,
+            ring_relocation=options.ring_relocation,
             functions=self._flow.predicates,
         )
         return Query(start_run(start))

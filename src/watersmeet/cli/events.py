@@ -14,7 +14,7 @@ def events(checkpoint: Checkpoint, output: OutputOption = Output.text) -> None:
     with reporting(output):
         import msgspec
 
-        from watersmeet.state.events import EventLog
+        from watersmeet.state.event_log import EventLog
 
         store, manifest = open_state(checkpoint)
         found = [msgspec.to_builtins(event) for event in EventLog(store).all()]

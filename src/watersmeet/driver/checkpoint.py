@@ -27,7 +27,8 @@ from watersmeet.planning.describe import difference, fingerprint
 from watersmeet.planning.restart import continued
 from watersmeet.site.effects import clear_effects
 from watersmeet.state.changes import Change
-from watersmeet.state.events import Event, EventLog
+from watersmeet.state.event_log import EventLog
+from watersmeet.state.events import Event
 from watersmeet.state.garbage import Collector
 from watersmeet.state.manifest import Manifest, OperatorState
 from watersmeet.state.owner import Ownership, take
@@ -101,7 +102,10 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a checkpoint must agree with to be used by a query."""
+    """What a checkpoint must agree with to be used by a query.
+
+    If ``sites_follow``, their number is that of the tasks which can run at once, whatever it becomes.
+    """
 
     query_id: str
     plan: Plan
@@ -109,6 +113,7 @@ class Expectation:
     default_groups: int
     sites: int
     weights: tuple[float, ...] = ()
+    sites_follow: bool = False
 
     def first_manifest(self) -> Manifest:
         """The state of a query that has seen nothing."""

@@ -1,10 +1,11 @@
 """The coordinator: observations in, changes out. All that adapts a query while it runs is decided here.
 
 Policies suggest, inner ones first (CAPE's intervals, from the operator to the distribution): merges, what has ended,
-spills, cleanup, sites. Moves come before spills, as what has moved to a site with room need not be spilled: policies
-see the groups where those before them have put them. Some policies are components that run only if an event calls them:
-the *registry* says which, and may change while the query runs (`watersmeet.adapt.registry`). The coordinator asks those
-that a moment concerns, in that order, and takes what they suggest, best first, unless it touches a group that
+spills, cleanup. Sites and moves come before spills, as what has moved to a site with room need not be spilled: policies
+see the groups where those before them have put them. What has neither moved nor is spilled may be parked. Some policies
+are components that run only if an event calls them: the *registry* says which, and may change while the query runs
+(`watersmeet.adapt.registry`). The coordinator asks those that a moment concerns, in that order, and takes what they
+suggest, best first, unless it touches a group that
 
 - is being cleaned by the step at hand, or
 - was touched by a suggestion taken before.
@@ -17,18 +18,22 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from watersmeet.adapt.cleaning.draining import Draining
 from watersmeet.adapt.cleaning.policy import CleanPolicy, DuePolicy, RevivePolicy
 from watersmeet.adapt.expiring.forgetting import ForgetPolicy
 from watersmeet.adapt.expiring.policy import ExpirePolicy
 from watersmeet.adapt.merging.policy import MergePolicy
 from watersmeet.adapt.merging.purging import Purging
+from watersmeet.adapt.moving.announcing import TakeOverPolicy, announced_first
 from watersmeet.adapt.moving.distribution import ResizePolicy
+from watersmeet.adapt.moving.executors import ExecutorPolicy
+from watersmeet.adapt.moving.parking import ParkPolicy
 from watersmeet.adapt.policy import MemoryOptions, Merge, Policy, Suggestion, View
 from watersmeet.adapt.registry import Registry, events_of, listens_at
 from watersmeet.adapt.spilling.policy import Choose, SpillPolicy
 from watersmeet.model.ids import OperatorId
 from watersmeet.state.applying import apply_all
-from watersmeet.state.changes import Change, ChangeRegistry, DropRows, FinishCleaning, MoveGroups, SplitGroup
+from watersmeet.state.changes import Change, ChangeRegistry, DropRows, FinishCleaning, MoveGroups, Reroute, SplitGroup
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest
 
@@ -39,19 +44,27 @@ COMPONENTS: Mapping[type, str] = {
 }
 """The policies that are components. "purge" is done with merges, as runs are written anew (`MergePolicy`)."""
 
+_SEEN = (DropRows, Reroute, MoveGroups, SplitGroup)
+"""What the policies after the one that suggested it have to know of."""
+
 
 @dataclass
 class Coordinator:
-    """The policies of one run of a query, and what they may do together; the ``registry`` may be replaced any time."""
+    """The policies of one run of a query, and what they may do together; the ``registry`` may be replaced any time.
+
+    The ``movers`` are those that move groups. If it ``announces``, they are announced to other hosts first.
+    """
 
     policies: Sequence[Policy]
     cleaning: CleanPolicy
     options: MemoryOptions = field(default_factory=MemoryOptions)
     registry: Registry = field(default_factory=Registry)
+    movers: Sequence[Policy] = ()
+    announces: bool = False
     _registry_changes: deque[ChangeRegistry] = field(default_factory=deque)
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 -- what a run is told
         cls,
         options: MemoryOptions,
         sites: int,
@@ -60,19 +73,29 @@ class Coordinator:
         movers: Sequence[Policy] = (),
         weights: tuple[float, ...] = (),
         retention_us: int | None = None,
+        *,
+        sites_follow: bool = False,
     ) -> "Coordinator":
         """The policies there are, from the inner to the outer; ``movers`` are those that move groups.
 
         Promises are forgotten after the time ``retention_us``, if it is given.
         """
-        cleaning = CleanPolicy(options)
+        parking = [each for each in movers if isinstance(each, ParkPolicy)]
+        moving = [each for each in movers if not isinstance(each, ParkPolicy)]
+        cleaning = CleanPolicy(options, draining=next((each.draining for each in parking), Draining()))
         purging = Purging(options.budget_bytes)
         merging = MergePolicy(round_bytes, merges_closed=options.is_limited, purging=purging)
         spilling = SpillPolicy(options, choose)
         forgetting = [] if retention_us is None else [ForgetPolicy(retention_us, purging)]
-        policies: list[Policy] = [merging, ExpirePolicy(), *forgetting, *movers, spilling, cleaning]
-        policies += [DuePolicy(), RevivePolicy(options), ResizePolicy(sites, weights)]
-        return cls(policies, cleaning, options)
+        placing: list[Policy] = [
+            ExecutorPolicy(),
+            ResizePolicy(sites, weights, sites_follow),
+            TakeOverPolicy(),
+            *moving,
+        ]
+        policies: list[Policy] = [merging, ExpirePolicy(), *forgetting, *placing, spilling, *parking, cleaning]
+        policies += [DuePolicy(), RevivePolicy(options)]
+        return cls(policies, cleaning, options, movers=moving)
 
     def change_registry(self, registry: Registry, reason: str) -> None:
         """Go on with another registry from the next decision on; it is told with the next version."""
@@ -103,17 +126,25 @@ class Coordinator:
         registry = self._followed()
         events = events_of(view, registry.limited(self.options))
         view = replace(view, rewrite_at=registry.rewrite_at(events))
-        for policy in self.policies:
+        asked = [each for each in self.policies if not (view.manifest.announced and self._moves(each))]
+        for policy in asked:
             if view.moment in policy.moments and _is_called(policy, view, registry, events):
                 seen: list[Change] = []
-                for suggestion in policy.suggest(view):
+                for suggestion in self._suggested(policy, view):
                     if _is_free(suggestion, busy):
                         _occupy(suggestion, busy)
-                        seen += (
-                            [suggestion.what] if isinstance(suggestion.what, DropRows | MoveGroups | SplitGroup) else []
-                        )
+                        seen += [suggestion.what] if isinstance(suggestion.what, _SEEN) else []
                         yield suggestion.what
-                view = replace(view, manifest=apply_all(view.manifest, seen))
+                is_of_others = any(isinstance(each, Reroute) for each in seen)  # the load is of other sites
+                view = replace(view, manifest=apply_all(view.manifest, seen), load=None if is_of_others else view.load)
+
+    def _suggested(self, policy: Policy, view: View) -> Iterator[Suggestion]:
+        is_announced = self.announces and self._moves(policy)
+        for each in policy.suggest(view):
+            yield announced_first(each, view, self.options) if is_announced else each
+
+    def _moves(self, policy: Policy) -> bool:
+        return any(each is policy for each in self.movers)
 
     def _followed(self) -> Registry:
         """The registry, with the policies that keep to a budget told of its limit."""

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from watersmeet.adapt.moving.load import EpochLoad
+from watersmeet.adapt.moving.load import EpochLoad, Executors
 from watersmeet.adapt.statistics import Floats
-from watersmeet.model.ids import InputName, OperatorId
+from watersmeet.driver.ports import Done
+from watersmeet.model.ids import InputName, OperatorId, SiteId
 from watersmeet.site.counts import added
 from watersmeet.site.effects import Effects
 from watersmeet.state.changes import AddRun
@@ -28,6 +29,22 @@ def load_of(manifest: Manifest, effects: Sequence[Effects], duration_ms: float) 
     results = {name: added([each.traced for each in effects], groups, name).astype(np.float64) for name in names}
     processes: Mapping[str, int] = {place: len(found) for place, found in workers.items()}
     return EpochLoad(duration_ms, busy, tuples, executors, processes, results, rows, came=_came(effects))
+
+
+def executors_of(done: Done) -> Executors | None:
+    """Who did the work of a step; None where there is but one who can."""
+    if not done.executors:
+        return None
+    told = {each.site: f"{each.host}:{each.executor}" for each in sorted(done.effects, key=lambda each: each.level)}
+    return Executors(done.executors, done.slots, tuple(told[site] for site in sorted(told)))
+
+
+def to_fetch(effects: Sequence[Effects]) -> dict[SiteId, int]:
+    """How many bytes each site has yet to fetch, at all levels."""
+    found: dict[SiteId, int] = {}
+    for each in effects:
+        found[each.site] = found.get(each.site, 0) + each.to_fetch
+    return found
 
 
 def _came(effects: Sequence[Effects]) -> dict[tuple[OperatorId, InputName], int]:

@@ -50,13 +50,16 @@ class Step(Generic[Batch]):
 class Done:
     """What the tasks of a step did, bottom-up, and the files of results that wait to be published below a path.
 
-    ``results`` is how many the sink got, where filters have left fewer than the root has made.
+    ``results`` is how many the sink got, where filters have left fewer than the root has made. ``executors`` are those
+    there are, and ``slots`` how many tasks they run at once, where there may be several.
     """
 
     effects: Sequence[Effects]
     path: str = ""
     names: tuple[tuple[str, str], ...] = ()
     results: int | None = None
+    executors: tuple[str, ...] = ()
+    slots: int = 0
 
 
 class Runner(Protocol[Batch]):

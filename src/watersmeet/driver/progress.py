@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from watersmeet.adapt.cleaning.policy import missing_groups
+from watersmeet.adapt.cleaning.policy import missing_groups, parked_groups
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.driver.step import Taken
 from watersmeet.model.ids import OperatorId, SiteId
@@ -35,6 +35,7 @@ class SiteMetrics(msgspec.Struct, frozen=True, rename="camel"):
     site: SiteId
     executors: list[str]
     busy_ms: int
+    promises_ms: int
     rows_in: int
     rows_out: int
 
@@ -61,7 +62,7 @@ class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
     ``rows_out`` are the rows the root has made, ``results`` those that filters have let pass to the sink. Where streams
     promise anything, rows that nothing can come for any more are ``not_stored`` or ``dropped``, and ``promises`` are
-    the ranges and patterns that are kept.
+    the ranges and patterns that are kept. ``parked_groups`` are there only while any are.
     """
 
     epoch: int
@@ -77,6 +78,7 @@ class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     memory_budget: int | None = None
     live_bytes: list[int] | None = None
     spilled_groups: int | None = None
+    parked_groups: int | None = None
     cleanup: Cleanup | None = None
     rejected: list[Rejected] | None = None
     not_stored: int | None = None
@@ -134,6 +136,7 @@ def step_metrics(
         memory_budget=options.budget_bytes,
         live_bytes=live,
         spilled_groups=missing_groups(manifest) if options.is_limited else None,
+        parked_groups=parked_groups(manifest) or None,
         cleanup=cleanup,
         rejected=_rejected(told) if is_checked else None,
         not_stored=sum(each.not_stored for each in told) if is_checked else None,
@@ -173,6 +176,7 @@ def _site(told: Sequence[Effects], site: SiteId) -> SiteMetrics:
         site=site,
         executors=sorted({f"{each.host}:{each.executor}" for each in mine}),
         busy_ms=round(sum(each.busy_ms for each in mine)),
+        promises_ms=round(sum(each.promises_ms for each in mine)),
         rows_in=sum(sum(each.rows_in.values()) for each in mine),
         rows_out=sum(sum(each.rows_out.values()) for each in mine),
     )

@@ -7,6 +7,7 @@ from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION, policies_of
 from watersmeet.adapt.policy import MemoryOptions, Policy, View
 from watersmeet.adapt.ring.cost import Goal
 from watersmeet.adapt.ring.length import RingPolicy
+from watersmeet.adapt.ring.relocation import Relocation
 from watersmeet.adapt.spilling.policy import Choose
 from watersmeet.driver.checkpoint import Expectation
 from watersmeet.driver.coordinator import Coordinator
@@ -45,6 +46,7 @@ class DriverOptions:
     functions: Mapping[str, Function] = field(default_factory=dict)
     ring_scheme: Scheme = PSP
     ring_goal: Goal | None = None
+    ring_relocation: Relocation = "aggressive"
 
 
 def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOptions) -> Loop[Batch]:
@@ -55,10 +57,18 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
     observer = Observer(options.memory.is_limited, has_moves=bool(movers))
     observer.begin(checkpoint.manifest)
     round_bytes = options.round_bytes or _round_bytes(options.memory)
-    sites, weights = options.expected.sites, options.expected.weights
+    expected = options.expected
     coordinator = Coordinator.of(
-        options.memory, sites, round_bytes, options.choose, movers, weights, options.retention_us
+        options.memory,
+        expected.sites,
+        round_bytes,
+        options.choose,
+        movers,
+        expected.weights,
+        options.retention_us,
+        sites_follow=expected.sites_follow,
     )
+    coordinator.announces = checkpoint.storage.is_remote
     if not options.cleans_when_idle:
         coordinator.registry = coordinator.registry.without("StreamEmpty", "disk join")
     crash = CrashPlan.from_environment()
@@ -69,6 +79,7 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
         crash=crash,
         forget_pairs=switches().forget_pairs,
         slow=switches().slow,
+        slow_epochs=switches().slow_epochs,
         is_limited=options.memory.is_limited,
         round_bytes=round_bytes,
         rejected_path=options.rejected_path,
@@ -79,7 +90,7 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
     stepper = Stepper(runner, checkpoint, specs, coordinator, observer, options.parcels)
     if crash is not None and crash.victim == "driver":
         stepper.reach = lambda point, epoch: reach(crash, point, epoch)
-    stepper.adapt(_replan(checkpoint, options.expected))
+    stepper.adapt(_replan(checkpoint, expected))
     stepper.adapt(coordinator.decide(View("start", checkpoint.manifest, observer.statistics)))
     return Loop(stepper, options.memory)
 
@@ -88,7 +99,7 @@ def _movers(options: DriverOptions) -> list[Policy]:
     """The policies that move groups; the length of a ring would be undone by others that level sites."""
     has_ring = any(operator.kind == "ring" for operator in options.expected.plan.operators)
     if options.ring_goal is not None and has_ring:
-        return [RingPolicy(options.ring_goal)]
+        return [RingPolicy(options.ring_goal, options.ring_relocation)]
     return list(policies_of(options.adaptation, options.memory))
 
 

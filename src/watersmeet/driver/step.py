@@ -15,11 +15,12 @@ A crash before 4 leaves version *n*; the step is repeated, and the outcome is th
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic
 
 from watersmeet.adapt.policy import View
 from watersmeet.driver.coordinator import Coordinator
+from watersmeet.driver.loads import executors_of, to_fetch
 from watersmeet.driver.observer import Observer
 from watersmeet.driver.ports import Batch, Done, Runner, Step, Versions
 from watersmeet.driver.publish import publish, tidy
@@ -157,7 +158,9 @@ class Stepper(Generic[Batch]):
         told = _changes_of(step, done)
         counted = self.observer.observe(manifest, done.effects, clock.laps_ms["run"])
         after = apply_all(manifest, [*told, *counted])
-        decided = self.coordinator.decide(View("step", after, self.observer.statistics, load=self.observer.load))
+        view = View("step", after, self.observer.statistics, load=self.observer.load)
+        view = replace(view, executors=executors_of(done), to_fetch=to_fetch(done.effects))
+        decided = self.coordinator.decide(view)
         kept = self.observer.settle(after, decided)
         self.checkpoint.check_owner()
         self.commit([*told, *counted, *decided, *kept, finish(after, done.effects)])

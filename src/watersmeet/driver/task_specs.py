@@ -15,11 +15,13 @@ from watersmeet.operators.spec import OperatorSpec
 from watersmeet.site.admission import LATE, PUNCTUATED, AdmissionRule
 from watersmeet.site.crash import CrashPlan
 from watersmeet.site.deciding import Decision
+from watersmeet.site.fetching import Coming
 from watersmeet.site.promise_spec import PurgeRule
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import ROUND_LIMIT_BYTES, CleaningOrder, Function, LevelSpec, MergeOrder, Pair, SiteSlice
 from watersmeet.state.groups import GroupSet, groups_at
 from watersmeet.state.manifest import UNDECIDED, Cleaning, Manifest
+from watersmeet.state.parts import Wanted
 from watersmeet.state.promises import (
     Limits,
     decidable,
@@ -45,6 +47,7 @@ class TaskSpecs:
     crash: CrashPlan | None = None
     forget_pairs: bool = False
     slow: Mapping[int, float] = field(default_factory=dict)
+    slow_epochs: range | None = None
     is_limited: bool = False
     round_bytes: int = ROUND_LIMIT_BYTES
     rejected_path: str | None = None
@@ -91,7 +94,7 @@ class TaskSpecs:
             files=self.files if level == topology.depth - 1 else None,
             crash=self.crash,
             forget_pairs=self.forget_pairs,
-            slow=self.slow,
+            slow=self.slow if self.slow_epochs is None or manifest.batch + 1 in self.slow_epochs else {},
             is_limited=self.is_limited,
             round_bytes=self.round_bytes,
             packed=topology.packs(level),
@@ -229,7 +232,18 @@ def _site_slice(
         )
         for name in asked
     }
-    return SiteSlice(live, tuple(orders), spilled=expiry.spilled, settled=settled, whole=whole)
+    own = {operator.id: manifest.groups_probed(operator.id, site) for operator in operators if operator.kind != "ring"}
+    coming = tuple(pair for name, groups in own.items() for pair in _coming(manifest, name, site, groups))
+    return SiteSlice(live, tuple(orders), None, expiry.spilled, settled, whole, own, coming)
+
+
+def _coming(manifest: Manifest, operator: OperatorId, site: SiteId, own: GroupSet) -> Iterator[Coming]:
+    """What a site is going to probe when it has taken over the groups that were announced to it."""
+    told = [each.groups for each in manifest.announced if (each.operator, each.after) == (operator, site)]
+    groups = GroupSet.union(told)
+    for part in manifest.operators[operator].slices if told else ():
+        if part.tier == "memory" and part.groups.meets(groups):
+            yield manifest.runs[part.run], Wanted(part.groups & (own | groups), manifest.groups)
 
 
 def _owners(manifest: Manifest) -> dict[OperatorId, dict[SiteId, GroupSet]]:

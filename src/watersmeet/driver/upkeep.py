@@ -36,17 +36,28 @@ class Upkeep(Generic[Batch]):
         """All that is missing, bottom-up; then leave as much of the state live for the next run as there is room."""
         if not self.loop.stepper.checkpoint.has_all_batches:  # it was told to stop, and not through us
             return
-        for operators in self._levels():
-            while self.loop.clean("end", operators):
-                pass
+        self._clean_all()
         if self.ends_input:  # what was missing is there, and nothing comes any more
             self.loop.end_input()
         self.final()
+        while self.loop.missing_groups() and not self.loop.stopping.is_set():
+            self._clean_all()  # rows that came alone have reached groups above that were spilled
+            self.final()
         self.loop.revive()
+
+    def _clean_all(self) -> None:
+        for operators in self._levels():
+            while self.loop.clean("end", operators):
+                pass
 
     def final(self) -> None:
         """Have rows come out that are due, and for which no epoch comes."""
         while self.loop.clean("final"):
+            pass
+
+    def drain(self) -> None:
+        """What parked groups are missing: they only wait for time, and now somebody waits for them."""
+        while not self.ended.is_set() and self.loop.may_clean() and self.loop.clean("drain"):
             pass
 
     def on_demand(self) -> None:
@@ -68,7 +79,7 @@ class Upkeep(Generic[Batch]):
         """Clean whenever no input comes, until the query ends; ``failed`` is told what a step failed with."""
         while not (self.ended.wait(LOOK_EVERY_S) or self.loop.stopping.is_set()):
             try:
-                while self._is_idle() and self.loop.clean("idle"):
+                while self._is_idle() and (self.loop.clean("drain") or self.loop.clean("idle")):
                     pass
             except StoppedError:  # it ended while this waited for its turn; a step that failed is told by itself
                 return

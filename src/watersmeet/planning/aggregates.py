@@ -2,7 +2,8 @@
 
 What is grouped by and what is aggregated are expressions. Those that read one stream are computed by Spark as its rows
 come in, and kept beside its columns, with their hashes; so results need not become rows of Spark's between a join and
-an aggregate. Those that read several are computed by Spark on the results of the joins.
+an aggregate. Those that read several are computed by Spark on the results of the joins, and so are those of a stream
+that an outer join may fill up with nulls: ``coalesce(B.v, 0)`` of a row without a match is 0.
 
 ``window(A.ts, '1 minute')`` is the window of that length a time lies in, counted from 1970 as in Spark. Where the time
 is that of its stream, a group is final once no row with a time before the window's end can come any more.
@@ -65,6 +66,7 @@ class _Draft:
     """What has to be computed: early, as a stream's rows come in, or late, on the results of the joins."""
 
     operator: OperatorId
+    padded: frozenset[str] = frozenset()
     early: dict[Column, str] = field(default_factory=dict)
     late: dict[Column, str] = field(default_factory=dict)
     kinds: dict[Column, pa.DataType] = field(default_factory=dict)
@@ -73,17 +75,25 @@ class _Draft:
         """A column with the value of some SQL that reads what an expression reads."""
         streams = sorted(value.streams)
         column = Column(streams[0] if streams else default, f"{COMPUTED}{self.operator}.{name}")
-        (self.early if len(streams) <= 1 else self.late)[column] = sql
+        is_late = len(streams) > 1 or column.stream in self.padded
+        (self.late if is_late else self.early)[column] = sql
         self.kinds[column] = kind
         return column
 
 
 def aggregated(
-    node: AggregateNode, joins: Sequence[Operator], streams: Sequence[Stream], scope: Scope
+    node: AggregateNode,
+    joins: Sequence[Operator],
+    streams: Sequence[Stream],
+    scope: Scope,
+    padded: frozenset[str] = frozenset(),
 ) -> tuple[tuple[Operator, ...], dict[Column, pa.DataType]]:
-    """The operators below and the aggregate above them, and the types of all columns that are computed."""
+    """The operators below and the aggregate above them, and the types of all columns that are computed.
+
+    Columns of streams that are ``padded`` may be null in what the joins give.
+    """
     operator = aggregate_name([stream.name for stream in streams])
-    draft, default = _Draft(operator), streams[0].name
+    draft, default = _Draft(operator, padded), streams[0].name
     keys, final = _keys(node, draft, scope, default, streams)
     arguments = _arguments(node, draft, scope, default)
     order = None if node.history is None else _order(node.history, draft, scope, streams)
@@ -168,7 +178,8 @@ def _keys(
         column = value.column if is_plain else None
         column = column or draft.column(value, f"key{number}", canonical, kind, default)
         found.append((draft.column(value, f"hash{number}", hashed, pa.int64(), default), hashed, column))
-        if window is not None and any(stream.time == window.column for stream in streams):
+        is_whole = window is not None and window.column.stream not in draft.padded  # else it may be null
+        if window is not None and is_whole and any(stream.time == window.column for stream in streams):
             final = draft.column(value, "final", window.end, pa.int64(), default)
     return found, final
 
@@ -187,6 +198,12 @@ def _arguments(node: AggregateNode, draft: _Draft, scope: Scope, default: str) -
 def _order(history: History, draft: _Draft, scope: Scope, streams: Sequence[Stream]) -> Column:
     """The column that tells which rows are the latest."""
     times = [stream.time for stream in streams if stream.time]
+    if draft.padded:
+        raise UnsupportedError(
+            f"groups of an outer join are told of over {history_shown(history)}",
+            why=f"rows without a match have no times of {' and '.join(sorted(draft.padded))}, and may have none at all",
+            how="leave over(...) out, or use an inner, semi or anti join",
+        )
     if not times:
         names = " and ".join(stream.name for stream in streams)
         raise QueryError(

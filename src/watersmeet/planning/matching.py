@@ -5,7 +5,7 @@ and a ring would give Spark every pair there is. So what a condition says of one
 before the join, and kept as a column; what compares streams is left for `watersmeet.operators.predicate`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -48,8 +48,9 @@ class Tests:
     kinds: dict[Column, pa.DataType] = field(default_factory=dict)
 
     def of(self, conditions: Sequence[Conjunct]) -> tuple[Test, ...]:
-        """The tests that pairs of rows have to pass."""
-        return tuple(self._test(parsed(each.sql, exp.Condition), each) for each in conditions)
+        """The tests that pairs of rows have to pass, each by itself: rings find rows by such ones."""
+        tests = (self._test(parsed(each.sql, exp.Condition), each) for each in conditions)
+        return tuple(part for test in tests for part in _parts(test))
 
     def _test(self, tree: exp.Expr, whole: Conjunct) -> Test:
         tree = tree.unnest()
@@ -131,6 +132,20 @@ class Tests:
             self.computed[column], self.kinds[column] = value.sql, kind
             return column
         return known[value.sql]
+
+
+def _parts(test: Test) -> Iterator[Test]:
+    """What has to hold for a test to hold; BETWEEN is two comparisons.
+
+    >>> low, high = Test("ge", ("A.x", "B.x")), Test("le", ("A.x", "B.y"))
+    >>> [part.function for part in _parts(Test("and", (low, high)))], [*_parts(low)] == [low]
+    (['ge', 'le'], True)
+    """
+    parts = [each for each in test.arguments if isinstance(each, Test)] if test.function == "and" else []
+    if not parts:
+        yield test
+    for part in parts:
+        yield from _parts(part)
 
 
 def _refused(condition: Conjunct, why: str) -> UnsupportedError:

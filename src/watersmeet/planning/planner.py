@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.plan import Column, Operator, Plan, Stream
-from watersmeet.model.query import AggregateNode, Query, StreamNode
-from watersmeet.planning.aggregates import aggregate_name, aggregated
+from watersmeet.model.query import AggregateNode, FilterNode, Query, StreamNode
+from watersmeet.planning.aggregates import aggregate_name, aggregated, time_window
 from watersmeet.planning.expressions import Conjunct
 from watersmeet.planning.keys import KeyTypes, TypeOf
 from watersmeet.planning.layout import Placed, operators_of, place
@@ -53,6 +53,8 @@ def plan(query: Query, type_of: TypeOf | None = None, *, endless: bool = False) 
     scope = Scope(streams, case_sensitive=query.case_sensitive)
     types = KeyTypes(type_of)
     grown = grow(node, scope, types)
+    if top is not None and (condition := _in_windows(top, grown.branch, streams, scope)):
+        grown = grow(FilterNode(node, condition), scope, types)
     times = {each.name: time for each in streams if (time := time_column(each, scope))}
     told = [each for each in grown.filters if _is_told(each, grown.branch, times)]
     placed = place([each for each in grown.filters if each not in told], grown.branch, grown.after)
@@ -63,8 +65,8 @@ def plan(query: Query, type_of: TypeOf | None = None, *, endless: bool = False) 
     promised = any(each.punctuated is not None or each.unique for each in planned)
     drafts, kinds = _drafts(replace(grown.branch, tests=tests), placed, scope, types, promised=promised)
     if top is not None:
-        _refuse_outer(grown.branch)
-        operators, made = aggregated(top, drafts, planned, scope)
+        _refuse_promised(grown.branch, planned)
+        operators, made = aggregated(top, drafts, planned, scope, _padded(grown.branch))
         kinds = {**kinds, **made}
     else:
         if not drafts:
@@ -95,13 +97,27 @@ def _drafts(
     return operators, {**made, **kinds}
 
 
-def _refuse_outer(branch: Branch) -> None:
-    if branch.how != "inner":
+def _refuse_promised(branch: Branch, streams: Sequence[Stream]) -> None:
+    named = [each.name for each in streams if each.punctuated is not None or each.unique]
+    if branch.how != "inner" and named:
         raise UnsupportedError(
-            f"a {branch.how} join is aggregated",
-            why="its rows come out when they are final, and an aggregate above would wait for them once more",
-            how="aggregate what the sink holds, or use an inner join",
+            f"a {branch.how} join is aggregated, and {' and '.join(named)} has punctuations or unique columns",
+            why="nobody keeps track of the rows that a group still waits for because of promised keys",
+            how="leave punctuations and unique out, or use an inner join",
         )
+
+
+def _in_windows(top: AggregateNode, branch: Branch, streams: Sequence[StreamNode], scope: Scope) -> str:
+    """That rows lie in the windows they are grouped by, as in Spark: those without a time do not."""
+    windows = [window.column for key in top.keys if (window := time_window(key.sql, scope))]
+    known = {time_column(each, scope) for each in streams if each.name not in _padded(branch)}
+    return " AND ".join(f"{column.sql} IS NOT NULL" for column in windows if column not in known)
+
+
+def _padded(branch: Branch) -> frozenset[str]:
+    """The streams whose columns are null in results of the other side alone."""
+    places = {"left": (1,), "right": (0,), "full": (0, 1)}.get(branch.how, ())
+    return frozenset(stream for place in places for stream in branch.inputs[place].streams)
 
 
 def with_tests(

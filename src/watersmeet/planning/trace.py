@@ -16,7 +16,8 @@ def traced(plan: Plan) -> Plan:
     operators = []
     for operator in plan.operators:
         inputs = tuple(replace(i, state=(*i.state, *handed_up.get(str(i.operator), ()))) for i in operator.inputs)
-        kept = tuple(column for i in operator.inputs for column in handed_up.get(str(i.operator), ()))
+        given = operator.inputs[:1] if operator.how in ("semi", "anti") else operator.inputs
+        kept = tuple(column for i in given for column in handed_up.get(str(i.operator), ()))
         handed_up[operator.id] = (*kept, group_column(operator.id))
         operators.append(replace(operator, inputs=inputs, output=_output(operator, plan, handed_up[operator.id])))
     columns = {column: pa.int16() for columns in handed_up.values() for column in columns}

@@ -147,7 +147,7 @@ def _refuse_outer(below: Sequence[Grown]) -> None:
         raise UnsupportedError(
             f"{'an' if outer.how == 'anti' else 'a'} {outer.how} join of {', '.join(outer.streams)} is joined with "
             f"something else",
-            why="an outer, semi or anti join is the last step of a query",
+            why="an outer, semi or anti join is the last join of a query",
             how="join the other relations first, with inner joins, and this one last",
         )
 

@@ -26,7 +26,7 @@ from watersmeet.site.promises import PromiseReader
 from watersmeet.site.spec import CleaningOrder, Pair
 from watersmeet.state.groups import GroupSet, first_hash
 from watersmeet.state.rows import SortedRows, merge_rows, no_rows
-from watersmeet.state.runs import open_run, release_run
+from watersmeet.state.runs import open_groups, release_run
 from watersmeet.storage.base import Storage
 
 
@@ -88,7 +88,7 @@ class SiteCleanup:
         for run, part in self.order.slices:
             wanted = part.groups & block
             if wanted:
-                for rows in open_run(self.storage, run).of_groups(wanted, self.groups):
+                for rows in open_groups(self.storage, run, wanted, self.groups):
                     copy = Piece(part.generation, rows).between(low, high).rows.copy()
                     self.read_bytes += copy.bytes
                     yield (run, part), copy

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from watersmeet.model.ids import OperatorId
 from watersmeet.model.plan import operator_of
-from watersmeet.operators.join.trace import Output, groups_in
+from watersmeet.operators.join.trace import Output, counts_in
 from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.state.rows import SortedRows
 from watersmeet.state.vectors import Vector
@@ -37,7 +37,7 @@ class Counts:
         self.rows_in[name] = self.rows_in.get(name, 0) + len(rows)
         width = rows.bytes / max(1, len(rows))
         for column in source.traces:
-            counts = np.bincount(groups_in(rows.rows, column), minlength=self.groups)
+            counts = counts_in(rows.rows, column, self.groups)
             self._add(self.inter_bytes, column, (counts * width).astype(np.int64))
 
     def produced(self, operator: OperatorSpec, output: Output) -> None:

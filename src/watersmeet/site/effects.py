@@ -35,9 +35,11 @@ class Effects(msgspec.Struct, frozen=True):
     """Changes to the manifest, what they cost, and what was counted by group (`watersmeet.site.counts`).
 
     A task is busy while it makes results and state, receives while it takes rows up and sorts them, and else waits.
+    A part of being busy is what ``promises`` take: their stores, and finding and dropping rows that they let go.
     Times are in milliseconds, but for the ``latest`` event times of the streams' rows, and for those before which
     punctuations promise none, which are in microseconds. By other punctuations, streams have ``ended``. Rows that
-    nothing can come for any more are joined and ``not_stored``.
+    nothing can come for any more are joined and ``not_stored``. So many bytes are left ``to_fetch`` of groups that are
+    going to come.
     """
 
     level: int
@@ -47,6 +49,7 @@ class Effects(msgspec.Struct, frozen=True):
     rows_out: dict[OperatorId, int]
     busy_ms: float = 0.0
     receive_ms: float = 0.0
+    promises_ms: float = 0.0
     host: str = ""
     executor: int = 0
     worker: int = 0
@@ -62,6 +65,7 @@ class Effects(msgspec.Struct, frozen=True):
     not_stored: int = 0
     ended: tuple[str, ...] = ()
     promised_until: dict[str, int] = {}
+    to_fetch: int = 0
 
 
 class Report(Protocol):

@@ -1,7 +1,9 @@
 """What a site task keeps: rows as runs, merged runs, and promises. Each becomes a change."""
 
+import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,7 +13,7 @@ from watersmeet.operators.spec import InputSpec
 from watersmeet.site.expiry import End
 from watersmeet.site.merging import merge
 from watersmeet.site.promises import PromiseReader, PromiseWriter
-from watersmeet.site.spec import LevelSpec
+from watersmeet.site.spec import LevelSpec, MergeOrder
 from watersmeet.state.changes import AddPromises, AddRun, MergePromises, MergeRuns
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import RunFile
@@ -21,12 +23,16 @@ from watersmeet.state.runs import RunName, run_name, write_run
 
 @dataclass
 class Keeper:
-    """Writes files for one attempt of a task, and remembers the ``changes`` they are; some rows are ``not_stored``."""
+    """Writes files for one attempt of a task, and remembers the ``changes`` they are; some rows are ``not_stored``.
+
+    ``promises_s`` is how long promises took: finding and dropping the rows that they let go, and their stores.
+    """
 
     spec: LevelSpec
     site: SiteId
     changes: list[AddRun | MergeRuns | AddPromises | MergePromises] = field(default_factory=list)
     not_stored: int = 0
+    promises_s: float = 0.0
 
     @cached_property
     def reader(self) -> PromiseReader:
@@ -41,7 +47,8 @@ class Keeper:
 
     def keep(self, source: InputSpec, rows: SortedRows) -> RunFile | None:
         """Write rows as a run; None where no other row can come that any of them would be joined with."""
-        stored = self._needed_later(source, rows)
+        with self._for_promises():
+            stored = self._needed_later(source, rows)
         self.not_stored += len(rows) - len(stored)
         if not len(stored):
             return None
@@ -56,19 +63,27 @@ class Keeper:
 
     def finish(self, live: frozenset[str]) -> None:
         """Merge the runs that the driver chose, and write the promises that came; ``live`` are runs probed here."""
-        self.changes += self._merged(live)
-        self.changes += self.promises.close(self._name)
-        for order in self.spec.promise_merges.get(self.site, ()):
-            self.changes.append(self.reader.merged(order, self._name(), self.spec.groups))
+        for order in self.spec.sites[self.site].merges:
+            with self._for_promises() if order.purge_at is not None else nullcontext():
+                self.changes += self._merged(order, live)
+        with self._for_promises():
+            self.changes += self.promises.close(self._name)
+            for stores in self.spec.promise_merges.get(self.site, ()):
+                self.changes.append(self.reader.merged(stores, self._name(), self.spec.groups))
 
-    def _merged(self, live: frozenset[str]) -> Iterator[MergeRuns]:
+    def _merged(self, order: MergeOrder, live: frozenset[str]) -> Iterator[MergeRuns]:
         spec = self.spec
-        for order in spec.sites[self.site].merges:
-            operator = next(each for each in spec.operators if each.id == order.source.operator)
-            combine = None if operator.aggregate is None else aggregate_of(operator, spec.groups).combine
-            merged = merge(spec.storage, order, spec.groups, self._name(), live, self.reader, combine)
-            if merged is not None:
-                yield merged
+        operator = next(each for each in spec.operators if each.id == order.source.operator)
+        combine = None if operator.aggregate is None else aggregate_of(operator, spec.groups).combine
+        merged = merge(spec.storage, order, spec.groups, self._name(), live, self.reader, combine)
+        if merged is not None:
+            yield merged
+
+    @contextmanager
+    def _for_promises(self) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.promises_s += time.monotonic() - started
 
     def _needed_later(self, source: InputSpec, rows: SortedRows) -> SortedRows:
         limit, purge = self.spec.limits.get(source.tag), self.spec.purges.get(source.tag)

@@ -12,7 +12,7 @@ from watersmeet.site.spec import MergeOrder
 from watersmeet.state.changes import MergeRuns
 from watersmeet.state.manifest import LIVE
 from watersmeet.state.rows import SortedRows, merge_rows
-from watersmeet.state.runs import RunName, open_run, release_run, write_run
+from watersmeet.state.runs import RunName, open_groups, release_run, write_run
 from watersmeet.storage.base import Storage
 
 Combine = Callable[[SortedRows], SortedRows]
@@ -29,9 +29,7 @@ def merge(
 ) -> MergeRuns | None:
     """Carry out an order; ``live`` are the paths of the runs that are probed here, ``combine`` makes rows fewer."""
     pieces = [
-        piece
-        for run, part in order.runs
-        for piece in open_run(storage, run).of_groups(part.groups & order.groups, groups)
+        piece for run, part in order.runs for piece in open_groups(storage, run, part.groups & order.groups, groups)
     ]
     source = order.source
     name = RunName(run_id, source.operator, source.name, source.bounded)

@@ -21,7 +21,7 @@ from watersmeet.site.spec import Pair
 from watersmeet.state.ages import Age, have_met, is_first
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.rows import SortedRows, merge_rows
-from watersmeet.state.runs import open_run, release_run
+from watersmeet.state.runs import open_groups, release_run
 
 Mine = Mapping[Age, SortedRows]
 """The rows of a block, of one input, by their ages."""
@@ -67,7 +67,7 @@ def _wanted(cleanup: SiteCleanup, mine: Age, theirs: Age, groups: GroupSet) -> G
 def _with_run(
     cleanup: SiteCleanup, task: RingTask, number: int, rows: SortedRows, pair: Pair, groups: GroupSet
 ) -> Iterator[Results]:
-    pieces = open_run(cleanup.storage, pair[0]).of_groups(groups, cleanup.groups)
+    pieces = open_groups(cleanup.storage, pair[0], groups, cleanup.groups)
     cleanup.read_bytes += sum(piece.bytes for piece in pieces)
     yield from task.across(number, rows, pieces, cleanup.order.gather_bytes)
 

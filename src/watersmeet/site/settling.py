@@ -16,16 +16,17 @@ from watersmeet.site.promises import PromiseReader
 from watersmeet.site.spec import LevelSpec, Pair, SiteSlice
 from watersmeet.state.groups import GroupSet, group_of
 from watersmeet.state.manifest import LIVE, RunFile, Slice
+from watersmeet.state.parts import Wanted
 from watersmeet.state.rows import SortedRows, merge_rows, no_rows, take_rows
-from watersmeet.state.runs import open_run
+from watersmeet.state.runs import open_groups, open_run
 
 SETTLED_BYTES = 32 << 20
 """As much is brought together at a time, by the bytes of the runs that hold it."""
 
 
-def view_of(spec: LevelSpec, run: RunFile, part: Slice) -> RunView:
-    """A run as a site sees it."""
-    rows = open_run(spec.storage, run, part.groups)
+def view_of(spec: LevelSpec, run: RunFile, part: Slice, wanted: Wanted | None = None) -> RunView:
+    """A run as a site sees it; ``wanted`` are the groups it may be asked for, if not all."""
+    rows = open_run(spec.storage, run, part.groups, wanted)
     return RunView(rows, None if part.groups == run.groups else part.groups.mask(spec.groups))
 
 
@@ -85,7 +86,7 @@ class Settling:
             pieces = [
                 decision.now(source, run, Piece(LIVE, piece).between(low, high).rows, groups, self.reader)
                 for run, part in due
-                for piece in open_run(self.spec.storage, run).of_groups(part.groups & whole, groups)
+                for piece in open_groups(self.spec.storage, run, part.groups & whole, groups)
             ]
             if sum(map(len, pieces)):
                 yield merge_rows(pieces)

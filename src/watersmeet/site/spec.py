@@ -11,6 +11,7 @@ from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.admission import AdmissionRule
 from watersmeet.site.crash import CrashPlan
 from watersmeet.site.deciding import Decision
+from watersmeet.site.fetching import Coming
 from watersmeet.site.layout import Layout
 from watersmeet.site.promise_spec import PromiseMerge, PunctuatedStream, PurgeRule
 from watersmeet.site.result_files import ResultFormat
@@ -72,7 +73,8 @@ class SiteSlice:
     """The part of the manifest that concerns one site at one level; of groups that were ``spilled`` no row goes.
 
     Of operators whose rows may come out alone, ``settled`` is all that lies in groups that miss nothing, and ``whole``
-    are these groups, as far as the site has them.
+    are these groups, as far as the site has them. Of operators whose rows meet those of their own group alone, ``own``
+    are all groups that come here. What it is going to need of groups that were announced to it is ``coming``.
     """
 
     live: Mapping[OperatorId, tuple[Pair, ...]]
@@ -81,6 +83,8 @@ class SiteSlice:
     spilled: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
     settled: Mapping[OperatorId, tuple[Pair, ...]] = field(default_factory=dict)
     whole: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
+    own: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
+    coming: tuple[Coming, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from watersmeet.site.counts import Counts, packed
 from watersmeet.site.crash import executor_pid, reach
 from watersmeet.site.effects import Effects, write_effects
 from watersmeet.site.expiry import NewRowTimes
+from watersmeet.site.fetching import fetch_ahead, fetch_together, missing_bytes
 from watersmeet.site.keeping import Keeper
 from watersmeet.site.meeting import RingRows
 from watersmeet.site.messages import Kind
@@ -50,6 +51,7 @@ from watersmeet.site.spec import LevelSpec, SiteSlice
 from watersmeet.site.travel import pointers
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import RunFile
+from watersmeet.state.parts import Wanted
 from watersmeet.state.rows import SortedRows, merge_rows, no_rows
 from watersmeet.state.runs import forget_runs, open_run
 
@@ -241,6 +243,8 @@ class SiteTask:
         """The task begins with the first rows, or with their end."""
         self._reach("task-start")
         self._forget_dead_runs()
+        if self._slice.coming:
+            fetch_ahead(self._spec.storage, self._slice.coming)
         return Receiver(self._spec, self._admission, self._site)
 
     @cached_property
@@ -342,9 +346,13 @@ class SiteTask:
             self._writer.write(results)
 
     def _side(self, source: InputSpec, delta: SortedRows | None, reach: NewRowTimes | None) -> Side:
-        live = (pair for pair in self._slice.live[source.operator] if pair[0].input == source.name)
+        live = [pair for pair in self._slice.live[source.operator] if pair[0].input == source.name]
         if reach is not None:
-            live = (pair for pair in live if reach.meets(source, pair[0]))
+            live = [pair for pair in live if reach.meets(source, pair[0])]
+        own = self._slice.own.get(source.operator)
+        if own is not None:
+            needed = [(run, Wanted(part.groups & own, self._spec.groups)) for run, part in live]
+            fetch_together(self._spec.storage, needed)
         views = [view for pair in live for view in views_of(self._spec, source, self._site, *pair)]
         views += [RunView(self._open(run)) for run in self._earlier.get(source.tag, [])]
         views += [RunView(rows) for rows in self._copied.get(source.tag, [])]
@@ -359,6 +367,7 @@ class SiteTask:
             rows_out=self._counts.rows_out,
             busy_ms=self._busy_s * 1000,
             receive_ms=self._receive_s * 1000,
+            promises_ms=self._keeper.promises_s * 1000,
             host=socket.gethostname(),
             executor=_executor(),
             worker=os.getpid(),
@@ -374,6 +383,7 @@ class SiteTask:
             not_stored=self._keeper.not_stored,
             ended=tuple(sorted(self._keeper.promises.ended)),
             promised_until=self._keeper.promises.until,
+            to_fetch=missing_bytes(self._spec.storage, self._slice.coming),
         )
         self.effects_name = write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
         if self._spec.is_limited:  # Arrow would keep what it has freed for next time, on top of the budget

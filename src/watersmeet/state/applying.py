@@ -12,8 +12,10 @@ from watersmeet.state.ages import normal
 from watersmeet.state.changes import (
     AddPromises,
     AddRun,
+    AnnounceMove,
     BeginCleaning,
     Change,
+    ChangeExecutors,
     ChangeRegistry,
     CountOutput,
     DecideRows,
@@ -43,6 +45,7 @@ from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import (
     LIVE,
     UNDECIDED,
+    Announced,
     Manifest,
     OperatorState,
     ResultFiles,
@@ -77,9 +80,10 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return _with(manifest, operator, counted)
         case KeepStatistics(operator, statistics):
             return _with(manifest, operator, replace(manifest.operators[operator], statistics=statistics))
-        case SpillGroups(groups=chosen):
+        case SpillGroups(groups=chosen, epoch_ms=epoch_ms):
             for operator, groups in chosen.items():
                 manifest = _relabel(manifest, operator, groups, following, "disk", only="memory")
+                manifest = manifest if epoch_ms is None else _park(manifest, operator, groups)
             return manifest
         case BeginCleaning(cleaning):
             return replace(_normal(manifest), cleaning=cleaning, version=following)
@@ -88,11 +92,14 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
         case UniteGenerations(operator, groups):
             return _relabel(manifest, operator, groups, following, "disk")
         case ReviveGroups(operator, groups):
-            return _relabel(manifest, operator, groups, LIVE, "memory")
-        case Reroute(routing, sites):
-            for operator, table in routing.items():
-                manifest = _with(manifest, operator, replace(manifest.operators[operator], routing=table, splits=()))
-            return replace(manifest, sites=sites)
+            return _unpark(_relabel(manifest, operator, groups, LIVE, "memory"), operator, groups)
+        case Reroute():
+            return _reroute(manifest, change)
+        case ChangeExecutors(spreads=spreads):
+            return replace(manifest, placement=manifest.placement + spreads)
+        case AnnounceMove(operator, groups, before, after, policy, size, reason):
+            told = Announced(operator, groups, before, after, following, policy, size, reason)
+            return replace(manifest, announced=(*manifest.announced, told))
         case MoveGroups(operator, groups, before, after):
             return _move(manifest, operator, groups, before, after)
         case SplitGroup():
@@ -178,8 +185,21 @@ def _cleaned(manifest: Manifest, live: GroupSet, closed: GroupSet) -> Manifest:
     if manifest.cleaning is None:
         raise ValueError(f"version {manifest.version} cleans nothing that could be finished")
     operator = manifest.cleaning.operator
+    manifest = _unpark(manifest, operator, live | closed)
     manifest = _relabel(manifest, operator, live, LIVE, "memory", since=0) if live else manifest
     return _relabel(manifest, operator, closed, manifest.version + 1, "disk", since=0) if closed else manifest
+
+
+def _park(manifest: Manifest, operator: OperatorId, groups: GroupSet) -> Manifest:
+    state = manifest.operators[operator]
+    parked = state.parked.get(manifest.batch, GroupSet()) | groups
+    return _with(manifest, operator, replace(state, parked={**state.parked, manifest.batch: parked}))
+
+
+def _unpark(manifest: Manifest, operator: OperatorId, groups: GroupSet) -> Manifest:
+    state = manifest.operators[operator]
+    left = {batch: parked - groups for batch, parked in state.parked.items()}
+    return _with(manifest, operator, replace(state, parked={batch: some for batch, some in left.items() if some}))
 
 
 def _relabel(
@@ -234,7 +254,16 @@ def _move(manifest: Manifest, operator: OperatorId, groups: GroupSet, before: Si
     here = np.array(state.routing)
     chosen = groups.mask(manifest.groups) & (here == before) & (before != after)
     routing = tuple(map(SiteId, np.where(chosen, after, here).tolist()))
-    return _with(manifest, operator, replace(state, routing=routing, splits=without(state, GroupSet.within(chosen))))
+    left = tuple(each for each in manifest.announced if each.operator != operator or not each.groups & groups)
+    moved = replace(state, routing=routing, splits=without(state, GroupSet.within(chosen)))
+    return _with(replace(manifest, announced=left), operator, moved)
+
+
+def _reroute(manifest: Manifest, change: Reroute) -> Manifest:
+    """Groups on other sites, all of them whole; what was announced is of the old sites."""
+    for operator, table in change.routing.items():
+        manifest = _with(manifest, operator, replace(manifest.operators[operator], routing=table, splits=()))
+    return replace(manifest, sites=change.sites, announced=())
 
 
 def _split(manifest: Manifest, change: SplitGroup) -> Manifest:
@@ -269,7 +298,7 @@ def _replan(manifest: Manifest, change: ReplacePlan) -> Manifest:
     known = {name: replace(state, splits=()) for name, state in manifest.operators.items()}
     operators = {name: known.get(name) or OperatorState(change.routing[name]) for name in ids}
     original = None if change.is_written or change.plan == manifest.written else manifest.written
-    return replace(manifest, plan=change.plan, operators=operators, original=original)
+    return replace(manifest, plan=change.plan, operators=operators, original=original, announced=())
 
 
 def _sum(before: Vector, more: Vector) -> Vector:

@@ -57,7 +57,11 @@ class KeepStatistics(msgspec.Struct, frozen=True, tag=True):
 
 
 class SpillGroups(msgspec.Struct, frozen=True, tag=True):
-    """The live generation of some groups of a site is closed: it takes no part in probing until they are cleaned."""
+    """The live generation of some groups of a site is closed: it takes no part in probing until they are cleaned.
+
+    A version closes a group once, after the rows of its step have come. Groups are *parked* if it is done for the sake
+    of time: ``epoch_ms`` is then how long an epoch keeps the site busy with all of them, and how long without.
+    """
 
     site: SiteId
     groups: dict[OperatorId, GroupSet]
@@ -65,6 +69,7 @@ class SpillGroups(msgspec.Struct, frozen=True, tag=True):
     live_bytes: int = 0
     spilled_bytes: int = 0
     reason: str = ""
+    epoch_ms: tuple[int, int] | None = None
 
 
 class BeginCleaning(msgspec.Struct, frozen=True, tag=True):
@@ -111,8 +116,22 @@ class Reroute(msgspec.Struct, frozen=True, tag=True):
     sites_before: int = 0
 
 
-class MoveGroups(msgspec.Struct, frozen=True, tag=True):
-    """Some groups of an operator live on another site from the next step on; no file is touched."""
+class ChangeExecutors(msgspec.Struct, frozen=True, tag=True):
+    """Executors have ``joined`` or were ``lost``; there were so many before, and are after.
+
+    If it ``spreads``, the sites are spread over all of them anew from the next step on; no file is touched.
+    """
+
+    before: int
+    after: int
+    joined: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    spreads: bool = False
+    reason: str = ""
+
+
+class _Moving(msgspec.Struct, frozen=True):
+    """Groups of an operator, the sites they are and will be on, and the policy that wants it."""
 
     operator: OperatorId
     groups: GroupSet
@@ -121,6 +140,14 @@ class MoveGroups(msgspec.Struct, frozen=True, tag=True):
     policy: str = ""
     bytes: int = 0
     reason: str = ""
+
+
+class MoveGroups(_Moving, frozen=True, tag=True):
+    """Some groups of an operator live on another site from the next step on; no file is touched."""
+
+
+class AnnounceMove(_Moving, frozen=True, tag=True):
+    """Some groups of an operator are going to live on another site, which fetches their rows from the next step on."""
 
 
 class SplitGroup(msgspec.Struct, frozen=True, tag=True):
@@ -274,6 +301,8 @@ Change = (
     | UniteGenerations
     | ReviveGroups
     | Reroute
+    | ChangeExecutors
+    | AnnounceMove
     | MoveGroups
     | SplitGroup
     | ReplacePlan

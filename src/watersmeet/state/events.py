@@ -1,21 +1,17 @@
-"""What happened to a query besides its epochs, told from the changes of its versions.
+"""What happened to a query besides its epochs: every change that adapts it is an event, told from that change.
 
-Every change that adapts the query is an event. Those of versions since the last snapshot are read from these; when a
-snapshot is taken, those before it are *folded* into a file of their own, as their versions will be deleted. Such files
-are filled up to `FILE_EVENTS`, and the oldest go when there are more than `RETAINED_FILES`.
+Which of them are kept, and where, is the matter of `watersmeet.state.event_log`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import msgspec
 
-from watersmeet.model.errors import CheckpointCorruptError
-from watersmeet.model.ids import InputName, OperatorId, SiteId, Version
+from watersmeet.model.ids import InputName, OperatorId, SiteId
 from watersmeet.state.changes import (
-    BeginCleaning,
+    AnnounceMove,
     Change,
+    ChangeExecutors,
     ChangeRegistry,
     DropRows,
     FinishCleaning,
@@ -28,13 +24,6 @@ from watersmeet.state.changes import (
     SplitGroup,
 )
 from watersmeet.state.manifest import Cleaning
-from watersmeet.state.stored import from_json, to_json
-from watersmeet.state.versions import VersionStore
-
-FOLDER = "events"
-FILE_EVENTS = 500
-RETAINED_FILES = 20
-READ_TRIES = 3
 
 
 class LiveBytes(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,6 +59,25 @@ class SpillEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="spill"):
     after: LiveBytes
     site: SiteId
     strategy: str
+    bytes: int
+    groups: dict[OperatorId, list[int]]
+
+
+class EpochMs(msgspec.Struct, frozen=True, rename="camel"):
+    """How long an epoch keeps a site busy."""
+
+    epoch_ms: int
+
+
+class ParkEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="park"):
+    """Groups of a site are not joined with what they hold until it has time again."""
+
+    epoch: int
+    reason: str
+    before: EpochMs
+    after: EpochMs
+    site: SiteId
+    policy: str
     bytes: int
     groups: dict[OperatorId, list[int]]
 
@@ -141,14 +149,32 @@ class RerouteEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="reroute")
     after: Sites
 
 
+class Executors(msgspec.Struct, frozen=True):
+    """How many executors there are."""
+
+    executors: int
+
+
+class ExecutorsEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="executors"):
+    """Executors have come or gone; if it ``spreads``, the sites are spread over all of them anew."""
+
+    epoch: int
+    reason: str
+    before: Executors
+    after: Executors
+    joined: tuple[str, ...]
+    lost: tuple[str, ...]
+    spreads: bool
+
+
 class Site(msgspec.Struct, frozen=True):
     """Where groups are."""
 
     site: SiteId
 
 
-class MoveEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="move"):
-    """Groups of an operator were given to another site."""
+class _Moved(msgspec.Struct, frozen=True):
+    """Groups of an operator, where they were and where they go, and who said so."""
 
     epoch: int
     reason: str
@@ -158,6 +184,14 @@ class MoveEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="move"):
     groups: list[int]
     bytes: int
     policy: str
+
+
+class MoveEvent(_Moved, frozen=True, tag_field="kind", tag="move"):
+    """Groups of an operator were given to another site."""
+
+
+class AnnounceEvent(_Moved, frozen=True, tag_field="kind", tag="announce"):
+    """Groups of an operator are going to be given to another site, which fetches their rows first."""
 
 
 class SharedBy(msgspec.Struct, frozen=True):
@@ -210,11 +244,14 @@ class RegistryEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="registry
 
 Event = (
     SpillEvent
+    | ParkEvent
     | CleanupEvent
     | ExpireEvent
     | PurgeEvent
     | ForgetEvent
     | RerouteEvent
+    | ExecutorsEvent
+    | AnnounceEvent
     | MoveEvent
     | SplitEvent
     | ReplanEvent
@@ -230,10 +267,7 @@ def events_of(epoch: int, changes: Iterable[Change], cleaning: Cleaning | None) 
 
 def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | None:  # noqa: PLR0911 -- one for each kind
     if isinstance(change, SpillGroups):
-        groups = {name: list(some) for name, some in change.groups.items()}
-        live, after = LiveBytes(change.live_bytes), LiveBytes(change.live_bytes - change.spilled_bytes)
-        spilled = change.spilled_bytes
-        return SpillEvent(epoch, change.reason, live, after, change.site, change.strategy, spilled, groups)
+        return _closed(epoch, change)
     if isinstance(change, FinishCleaning) and cleaning is not None and cleaning.groups:
         groups_, missing = sorted(cleaning.groups), Groups(change.missing)
         groups_left = Groups(change.missing - len(groups_))
@@ -247,11 +281,24 @@ def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | Non
         return PurgeEvent(epoch, change.reason, Rows(run.rows + change.dropped), left, run.operator, run.input)
     if isinstance(change, ForgetPromises):
         return ForgetEvent(epoch, change.reason, Since(change.before), Since(change.upto), change.stream)
-    if isinstance(change, Reroute | MoveGroups | SplitGroup):
+    if isinstance(change, ChangeExecutors):
+        numbers = Executors(change.before), Executors(change.after)
+        return ExecutorsEvent(epoch, change.reason, *numbers, change.joined, change.lost, change.spreads)
+    if isinstance(change, Reroute | AnnounceMove | MoveGroups | SplitGroup):
         return _routed(epoch, change)
     if isinstance(change, ReplacePlan | ChangeRegistry):
         return _asked_for(epoch, change)
     return None
+
+
+def _closed(epoch: int, change: SpillGroups) -> Event:
+    groups = {name: list(some) for name, some in change.groups.items()}
+    what = change.site, change.strategy, change.spilled_bytes, groups
+    if change.epoch_ms is not None:
+        before, after = map(EpochMs, change.epoch_ms)
+        return ParkEvent(epoch, change.reason, before, after, *what)
+    live, left = LiveBytes(change.live_bytes), LiveBytes(change.live_bytes - change.spilled_bytes)
+    return SpillEvent(epoch, change.reason, live, left, *what)
 
 
 def _asked_for(epoch: int, change: ReplacePlan | ChangeRegistry) -> Event:
@@ -261,7 +308,7 @@ def _asked_for(epoch: int, change: ReplacePlan | ChangeRegistry) -> Event:
     return ReplanEvent(epoch, change.reason, Operators(change.operators_before), now)
 
 
-def _routed(epoch: int, change: Reroute | MoveGroups | SplitGroup) -> Event:
+def _routed(epoch: int, change: Reroute | AnnounceMove | MoveGroups | SplitGroup) -> Event:
     if isinstance(change, Reroute):
         return RerouteEvent(epoch, change.reason, Sites(change.sites_before), Sites(change.sites))
     if isinstance(change, SplitGroup):
@@ -271,87 +318,5 @@ def _routed(epoch: int, change: Reroute | MoveGroups | SplitGroup) -> Event:
             epoch, change.reason, *shared, change.operator, change.group, change.input, size, tuples, change.policy
         )
     before, after, groups = Site(change.before), Site(change.after), list(change.groups)
-    return MoveEvent(epoch, change.reason, before, after, change.operator, groups, change.bytes, change.policy)
-
-
-class _File(msgspec.Struct):
-    """The events of versions after one and up to the one that the file is named by."""
-
-    events: list[Event]
-    after: int = -1
-
-
-@dataclass(frozen=True)
-class EventLog:
-    """The events of one checkpoint."""
-
-    store: VersionStore
-
-    def all(self) -> list[Event]:
-        """All that is retained, oldest first; what the query deletes meanwhile is found where it has been folded."""
-        for _ in range(READ_TRIES - 1):
-            with suppress(CheckpointCorruptError, FileNotFoundError):
-                return self._all()
-        return self._all(passes_over=True)
-
-    def _all(self, *, passes_over: bool = False) -> list[Event]:
-        paths = self._paths()
-        return [*self._folded(paths), *self._told(_covered(paths), passes_over=passes_over)]
-
-    def fold(self) -> None:
-        """Keep the events of all versions there are, for the versions will go; to be called before any is deleted."""
-        versions, paths = self.store.versions(), self._paths()
-        covered = _covered(paths)
-        if not versions or versions[-1] <= covered:
-            return
-        kept, replaced = _File(list(self._told(covered, passes_over=True)), covered), []
-        if paths:
-            last = self._read(paths[-1])
-            if len(last.events) + len(kept.events) <= FILE_EVENTS:
-                kept, replaced = _File([*last.events, *kept.events], last.after), paths[-1:]
-        self.store.storage.create(f"{FOLDER}/{versions[-1]:012d}.json", to_json(kept))
-        left = [path for path in self._paths() if path not in replaced]
-        self.store.storage.delete([*replaced, *left[:-RETAINED_FILES]])
-
-    def _folded(self, paths: Sequence[str]) -> list[Event]:
-        """The events in files; one is passed over that another has replaced and that was not deleted yet."""
-        files: list[_File] = []
-        for path in reversed(paths):
-            if not files or _number(path) <= files[0].after:
-                files.insert(0, self._read(path))
-        return [event for file in files for event in file.events]
-
-    def _told(self, after: int, *, passes_over: bool) -> Iterator[Event]:
-        """The events of versions that are not folded yet; what no manifest needs any more may be damaged."""
-        cleaning: Cleaning | None = None
-        for each in self.store.files([version for version in self.store.versions() if version >= after]):
-            try:
-                changes, snapshot = each.file.changes, each.file.snapshot
-            except CheckpointCorruptError:
-                if not passes_over:
-                    raise
-                continue
-            if each.version > after:
-                yield from events_of(each.version - 1, changes, cleaning)
-            cleaning = _cleaning_after(changes, cleaning, None if snapshot is None else snapshot.cleaning)
-
-    def _paths(self) -> list[str]:
-        return self.store.storage.list(FOLDER)
-
-    def _read(self, path: str) -> _File:
-        return from_json(self.store.storage.read(path), _File)
-
-
-def _cleaning_after(changes: Sequence[Change], before: Cleaning | None, snapshot: Cleaning | None) -> Cleaning | None:
-    begun = next((change.cleaning for change in changes if isinstance(change, BeginCleaning)), None)
-    finished = any(isinstance(change, FinishCleaning) for change in changes)
-    return begun or snapshot or (None if finished else before)
-
-
-def _covered(paths: Sequence[str]) -> int:
-    """The last version whose events are in a file."""
-    return _number(paths[-1]) if paths else -1
-
-
-def _number(path: str) -> Version:
-    return Version(int(path.rsplit("/", 1)[-1].removesuffix(".json")))
+    kind = AnnounceEvent if isinstance(change, AnnounceMove) else MoveEvent
+    return kind(epoch, change.reason, before, after, change.operator, groups, change.bytes, change.policy)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from watersmeet.model.errors import StorageError
 from watersmeet.model.ids import Version
 from watersmeet.state import runs, versions
-from watersmeet.state.events import EventLog
+from watersmeet.state.event_log import EventLog
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.runs import epoch_of
 from watersmeet.state.versions import VersionStore

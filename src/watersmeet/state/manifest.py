@@ -104,6 +104,19 @@ class Split(msgspec.Struct, frozen=True):
     sites: tuple[SiteId, ...]
 
 
+class Announced(msgspec.Struct, frozen=True):
+    """Groups of an operator that another site is going to take over, announced in a version; it fetches their rows."""
+
+    operator: OperatorId
+    groups: GroupSet
+    before: SiteId
+    after: SiteId
+    since: int
+    policy: str = ""
+    bytes: int = 0
+    reason: str = ""
+
+
 class OperatorState(msgspec.Struct, frozen=True):
     """One operator's state: the site of each group, the slices of its runs, and what each group has yielded.
 
@@ -112,7 +125,8 @@ class OperatorState(msgspec.Struct, frozen=True):
     Of an input whose rows come out alone if they have no match, ``decided`` tells for each group up to which value of
     their last column that is known (`watersmeet.state.promises`), and ``decided_keys`` up to which version punctuations
     were made that it is known for. Of streams below, ``passed`` tells which promises hold for what is given to this
-    operator (`watersmeet.state.passing`). Groups too hot for one site are in the ``splits``.
+    operator (`watersmeet.state.passing`). Groups too hot for one site are in the ``splits``. Those that are
+    ``parked``, and were not cleaned since, are told by the last batch before that.
     """
 
     routing: tuple[SiteId, ...]
@@ -124,6 +138,7 @@ class OperatorState(msgspec.Struct, frozen=True):
     decided_keys: dict[InputName, Vector] = {}
     passed: dict[str, tuple[tuple[int, int], ...]] = {}
     splits: tuple[Split, ...] = ()
+    parked: dict[int, GroupSet] = {}
 
 
 class Cleaning(msgspec.Struct, frozen=True):
@@ -161,7 +176,8 @@ class Manifest(msgspec.Struct, frozen=True):
     store, ``promised_until`` are times before which a stream promises no rows, and ``ended`` the streams that have
     ended, with the version since when they have; ``promised`` is the last version that brought any for a stream. The
     ``marks`` of a stream are versions that brought some, with its latest time then; those up to the version that is
-    ``forgotten`` do not count any more.
+    ``forgotten`` do not count any more. ``placement`` is how often the sites were spread over the executors anew,
+    ``announced`` are groups that are going to move.
     """
 
     query_id: str
@@ -184,6 +200,8 @@ class Manifest(msgspec.Struct, frozen=True):
     promised: dict[str, int] = {}
     marks: dict[str, tuple[tuple[int, int], ...]] = {}
     forgotten: dict[str, int] = {}
+    placement: int = 0
+    announced: tuple[Announced, ...] = ()
 
     @property
     def written(self) -> Plan:
@@ -192,22 +210,23 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def live(self, operator: OperatorId, site: SiteId) -> list[tuple[RunFile, Slice]]:
         """The live runs and slices of an operator, as far as they hold groups of a site's own."""
-        return self._at(operator, site, "memory")
+        return self._at(operator, groups_at(self.operators[operator].routing, site), "memory")
 
     def probed(self, operator: OperatorId, site: SiteId) -> list[tuple[RunFile, Slice]]:
         """The runs and slices an operator probes at a site: also those of groups that it shares with others."""
-        shared = (split.group for split in self.operators[operator].splits if site in split.sites)
-        return self._at(operator, site, "memory", GroupSet.of(shared))
+        return self._at(operator, self.groups_probed(operator, site), "memory")
+
+    def groups_probed(self, operator: OperatorId, site: SiteId) -> GroupSet:
+        """The groups whose rows come to a site: its own, and those that it shares with others."""
+        state = self.operators[operator]
+        return groups_at(state.routing, site) | GroupSet.of(each.group for each in state.splits if site in each.sites)
 
     def closed(self, operator: OperatorId, site: SiteId) -> list[tuple[RunFile, Slice]]:
         """The runs and slices of an operator's closed generations, as far as a site has their groups."""
-        return self._at(operator, site, "disk")
+        return self._at(operator, groups_at(self.operators[operator].routing, site), "disk")
 
-    def _at(
-        self, operator: OperatorId, site: SiteId, tier: Tier, more: GroupSet = NO_GROUPS
-    ) -> list[tuple[RunFile, Slice]]:
+    def _at(self, operator: OperatorId, local: GroupSet, tier: Tier) -> list[tuple[RunFile, Slice]]:
         state = self.operators[operator]
-        local = groups_at(state.routing, site) | more
         slices = (part for part in state.slices if part.tier == tier and part.groups.meets(local))
         return [(self.runs[part.run], part) for part in slices]
 
@@ -222,6 +241,14 @@ class Manifest(msgspec.Struct, frozen=True):
         for groups in self._by_generation(operator).values():
             seen, again = seen | groups, again | (seen & groups)
         return again
+
+    def parked(self, operator: OperatorId, until: int | None = None) -> GroupSet:
+        """The groups of an operator that were parked up to a batch, or to the last, and not cleaned since.
+
+        Those for which nothing came have no results missing.
+        """
+        found = self.operators[operator].parked.items()
+        return GroupSet.union(groups for batch, groups in found if until is None or batch <= until)
 
     def needed(self, operator: OperatorId) -> GroupSet:
         """The groups whose rows have a part in missing results: of a ring, also those of rows that came later."""

@@ -59,6 +59,8 @@ def limits(manifest: Manifest) -> Limits:
     for operator in manifest.plan.operators:
         if operator.kind == "aggregate":
             final = FOREVER if manifest.has_ended else _final(manifest, operator, found)
+            if has_undecided_rows(manifest, operator.inputs[0]) and final == FOREVER:
+                final = None
             if final is not None:
                 found[operator.id, operator.inputs[0].name] = final
     return found
@@ -97,6 +99,9 @@ def _stored_from(
 ) -> Iterator[int | None]:
     """The earliest time of a stream in what an input of an operator holds that can still give results."""
     limit, window = found.get((operator.id, source.name)), manifest.plan.stream(stream).window_us
+    if limit is not None and any(operator.inputs[place] is source for place in operator.preserved):
+        known = _decided(manifest, operator, source)
+        limit = None if known is None else min(limit, known)
     missing = manifest.needed(operator.id)
     runs = (
         [manifest.runs[part.run] for part in manifest.operators[operator.id].slices if part.groups & missing]
@@ -153,11 +158,31 @@ def promising_input(operator: Operator, source: Input) -> Input:
 
 def newest_promise(manifest: Manifest, operator: Operator, source: Input) -> int:
     """The last version that brought a promise of any stream an input is made of, if nothing is missing of it."""
-    if misses_results(manifest, source):
+    if misses_results(manifest, source) or gives_rows_alone(manifest, source):
         return UNDECIDED  # what they miss may still come
     passed, streams = manifest.operators[operator.id].passed, streams_of(manifest, source)
     ends = (passed[stream][-1][1] for stream in streams & passed.keys())
     return max(*(manifest.promised.get(stream, UNDECIDED) for stream in streams), *ends, UNDECIDED)
+
+
+def gives_rows_alone(manifest: Manifest, source: Input) -> bool:
+    """Whether an operator that an input is made of has results that are decided some time after their rows came."""
+    return any(manifest.plan.operator(below).preserved for below in operators_below(manifest, source))
+
+
+def has_undecided_rows(manifest: Manifest, source: Input) -> bool:
+    """Whether an operator that an input is made of holds rows that may come out alone, later."""
+    below = [manifest.plan.operator(name) for name in operators_below(manifest, source)]
+    return any(_has_undecided(manifest, each, each.inputs[place]) for each in below for place in each.preserved)
+
+
+def _has_undecided(manifest: Manifest, operator: Operator, source: Input) -> bool:
+    slices = manifest.operators[operator.id].slices
+    held = GroupSet.union(part.groups for part in slices if manifest.runs[part.run].input == source.name)
+    return (
+        bool(held)
+        and int(decided(manifest, operator.id, source.name).array[held.mask(manifest.groups)].min()) < FOREVER
+    )
 
 
 def misses_results(manifest: Manifest, source: Input) -> bool:
@@ -165,7 +190,7 @@ def misses_results(manifest: Manifest, source: Input) -> bool:
     return any(manifest.spilled(below) for below in operators_below(manifest, source))
 
 
-def undecided_keys(manifest: Manifest) -> Iterator[InputName]:
+def undecided_keys(manifest: Manifest) -> Iterator[tuple[OperatorId, InputName]]:
     """The preserved inputs that have rows, and were not asked yet about the last keys that the others have promised."""
     for operator in manifest.plan.operators if manifest.promised else ():
         missing = manifest.spilled(operator.id)
@@ -179,7 +204,7 @@ def undecided_keys(manifest: Manifest) -> Iterator[InputName]:
             )
             before = UNDECIDED if known is None or not held else int(known.array[held.mask(manifest.groups)].min())
             if held and before < newest:
-                yield source.name
+                yield operator.id, source.name
 
 
 def operators_below(manifest: Manifest, source: Input) -> Iterator[OperatorId]:

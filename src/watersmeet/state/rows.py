@@ -41,6 +41,11 @@ class SortedRows:
         return [self.slice(low, high) for low, high in bounds if high > low]
 
 
+def is_sorted(hashes: Hashes) -> bool:
+    """Whether hashes are in order."""
+    return bool(np.all(hashes[:-1] <= hashes[1:]))
+
+
 def no_rows(schema: pa.Schema) -> SortedRows:
     """Nothing, with the columns of a schema."""
     return SortedRows(np.empty(0, dtype=np.uint64), one_batch(schema.empty_table()))

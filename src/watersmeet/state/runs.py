@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,9 +22,10 @@ from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.model.ids import InputName, OperatorId, RunId
 from watersmeet.state.groups import GroupSet, Hashes
 from watersmeet.state.manifest import Bounds, RunFile
-from watersmeet.state.rows import SortedRows, bytes_by_group
+from watersmeet.state.parts import Wanted, fetch_part, is_worth_it, part_path, whole_path
+from watersmeet.state.rows import SortedRows, bytes_by_group, is_sorted
 from watersmeet.state.vectors import Vector
-from watersmeet.storage.base import Storage
+from watersmeet.storage.base import Data, ReadRanges, Storage
 
 HASH = "#hash"
 FOLDER = "runs"
@@ -101,19 +101,65 @@ def _countable(column: pa.Array) -> pa.Array:
     return column.view(pa.int32()) if kind == pa.date32() else column
 
 
-def open_run(storage: Storage, run: RunFile, groups: GroupSet | None = None) -> SortedRows:
-    """Map a run into memory; ``groups`` are those that are going to be used, where that is known."""
+def open_run(
+    storage: Storage, run: RunFile, groups: GroupSet | None = None, wanted: Wanted | None = None
+) -> SortedRows:
+    """Map a run into memory; ``groups`` are those of its rows that count, where that is known.
+
+    If rows of ``wanted`` groups alone are going to be used, and this host would have to fetch the run, the others may
+    be missing.
+    """
     name = (storage.url, run.path)
     mapping = _mapped.get(name)
+    if mapping is None and wanted is not None and (part := open_part(storage, run, wanted.of(run))) is not None:
+        return part
     if mapping is None or (groups is not None and mapping.groups not in (None, groups)):
         mapping = _Mapping(_map(storage, run))
     mapping.groups = groups or mapping.groups
+    _keep(name, mapping)
+    return mapping.rows
+
+
+def is_open(storage: Storage, run: RunFile, wanted: Wanted) -> bool:
+    """Whether this process has mapped a run, or the part of it that has some groups."""
+    return (storage.url, run.path) in _mapped or (storage.url, part_path(run, wanted.of(run))) in _mapped
+
+
+def open_groups(storage: Storage, run: RunFile, some: GroupSet, groups: int) -> list[SortedRows]:
+    """The rows of some groups of a run, a piece for each range of them, without copying."""
+    return open_run(storage, run, wanted=Wanted(some, groups)).of_groups(some, groups)
+
+
+def open_part(storage: Storage, run: RunFile, wanted: Wanted) -> SortedRows | None:
+    """Map the part of a remote run that has some groups; None if the run is at hand, or is to be fetched as a whole."""
+    path = part_path(run, wanted)
+    if (mapping := _mapped.get((storage.url, path))) is not None:
+        _keep((storage.url, path), mapping)
+        return mapping.rows
+    if not is_worth_it(run, wanted):
+        return None
+
+    def fetch(read: ReadRanges) -> Data | None:
+        rows = fetch_part(run, wanted, read)
+        return None if rows is None else _serialise(rows)
+
+    try:
+        file = storage.part(run.path, path, fetch)
+        if file is None:
+            return None
+        mapping = _Mapping(_rows_of(pa.memory_map(str(file)).read_buffer()))
+    except FileNotFoundError:  # the run, or the part that another task has just dropped: the long way tells
+        return None
+    _keep((storage.url, path), mapping)
+    return mapping.rows
+
+
+def _keep(name: tuple[str, str], mapping: _Mapping) -> None:
     with _changing:
         _mapped[name] = mapping
         _mapped.move_to_end(name)
         while len(_mapped) > MAPPED_LIMIT:
             _mapped.popitem(last=False)
-    return mapping.rows
 
 
 def forget_runs(storage: Storage, operators: Collection[str], live: Collection[str], epoch: int) -> None:
@@ -124,7 +170,7 @@ def forget_runs(storage: Storage, operators: Collection[str], live: Collection[s
     copied = [path for operator in operators for path in storage.copied(f"{FOLDER}/{operator}")]
     with _changing:
         mapped = [path for url, path in _mapped if url == storage.url and path.split("/")[1] in operators]
-        dead = [path for path in {*mapped, *copied} if path not in live and epoch_of(path) < epoch]
+        dead = [path for path in {*mapped, *copied} if whole_path(path) not in live and epoch_of(path) < epoch]
         for path in dead:
             _mapped.pop((storage.url, path), None)
             _checked.pop((storage.url, path), None)
@@ -134,7 +180,8 @@ def forget_runs(storage: Storage, operators: Collection[str], live: Collection[s
 def release_run(storage: Storage, run: RunFile) -> None:
     """Give back the memory of a run's pages; it is mapped anew when it is used again."""
     with _changing:
-        _mapped.pop((storage.url, run.path), None)
+        for name in [each for each in _mapped if each[0] == storage.url and whole_path(each[1]) == run.path]:
+            _mapped.pop(name, None)
 
 
 def missing_runs(storage: Storage, runs: Iterable[RunFile]) -> list[str]:
@@ -159,11 +206,15 @@ def _map(storage: Storage, run: RunFile, tries: int = COPY_TRIES) -> SortedRows:
         if tries > 1:
             return _map(storage, run, tries - 1)
         raise _corrupt(storage, run, "it is missing") from error
-    batch = pa.ipc.open_file(buffer).get_batch(0)
     with _changing:
         _checked[name] = None
         while len(_checked) > MAPPED_LIMIT:
             _checked.popitem(last=False)
+    return _rows_of(buffer)
+
+
+def _rows_of(buffer: pa.Buffer) -> SortedRows:
+    batch = pa.ipc.open_file(buffer).get_batch(0)
     return SortedRows(batch.column(0).to_numpy(), batch.select(batch.schema.names[1:]))
 
 
@@ -193,7 +244,7 @@ def _check_content(storage: Storage, run: RunFile) -> None:
 
 
 def _check_order(hashes: Hashes, run_id: str) -> None:
-    if len(hashes) and not bool(np.all(hashes[:-1] <= hashes[1:])):
+    if not is_sorted(hashes):
         raise CheckpointCorruptError(
             f"run {run_id} is not sorted", why="probes would miss rows", how="report this; it is a defect"
         )

@@ -21,13 +21,18 @@ Errors: ``StorageFullError`` when there is no room, ``StorageError`` for every o
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 Data: TypeAlias = bytes | memoryview
 Paths: TypeAlias = list[str]
 Sizes: TypeAlias = dict[str, int]
+Ranges: TypeAlias = list[tuple[int, int]]
+"""Of bytes, half-open."""
+
+Pieces: TypeAlias = list[bytes]
+ReadRanges: TypeAlias = Callable[[Ranges], Pieces]
 
 _PART = r"[^./*?\[\]{}\\\s][^/*?\[\]{}\\\s]*"
 _PATH = re.compile(f"{_PART}(?:/{_PART})*")
@@ -39,6 +44,10 @@ class Storage(Protocol):
     @property
     def url(self) -> str:
         """Where it is; ``open_storage`` of it gives the same place."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether hosts have copies of what they map."""
 
     def create(self, path: str, data: Data) -> None:
         """Put a whole object. An object that is already there is replaced, all or nothing."""
@@ -67,8 +76,15 @@ class Storage(Protocol):
         A copy may be dropped before it is opened, by another process of this host: then ask again.
         """
 
+    def part(self, path: str, name: str, make: Callable[[ReadRanges], Data | None]) -> Path | None:
+        """Show a part of a remote object as a local file; None if there is no need, as the object is at hand here.
+
+        Parts are copies: each has a ``name`` of its own, and is made once a host, of ranges of the object's bytes. If
+        ``make`` gives None, the whole object is to be asked for.
+        """
+
     def copied(self, folder: str) -> Paths:
-        """Name the remote objects below a folder of which this host has a copy, whichever process made it, sorted."""
+        """Name the remote objects and parts below a folder that this host has a copy of, whoever made it, sorted."""
 
     def forget(self, paths: Iterable[str]) -> None:
         """Drop this host's copies of remote objects; a mapped copy stays readable. Local objects stay."""

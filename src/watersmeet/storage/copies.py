@@ -4,6 +4,9 @@ A copy is downloaded once per host, or left by the host's own writer; all worker
 (temporary name, size checked, rename), and stands for its object for ever, since objects never change: a storage
 whose names are used anew for other content must ``forget`` them first.
 
+Of an object that has much else, a host may keep a *part* instead: a small file with a name of its own, made of ranges
+of its bytes. It is a copy like any other, and goes when its object would.
+
 What is kept, so that the disk does not fill up although any process may die:
 
 1. Only what is going to be mapped is kept by its writer (``base.is_mapped``): runs, nothing else.
@@ -73,6 +76,18 @@ class Copies:
                 files.flush(temporary)
                 temporary.replace(copy)
         return copy
+
+    def part(self, path: str, name: str, make: Callable[[], Data | None]) -> Path | None:
+        """Give the copy of a part; without one make it, unless there is a copy of the whole. None if there is neither.
+
+        A part that cannot be kept is none: the whole is downloaded when it is needed.
+        """
+        files = self._files
+        if files.size(path) is not None:
+            return None
+        if files.size(name) is None and (data := make()) is not None:
+            self.put(name, data)
+        return Path(files.root, name) if files.size(name) is not None else None
 
     def put(self, path: str, data: Data) -> None:
         """Keep what was just written; a copy that cannot be kept is downloaded when it is needed."""

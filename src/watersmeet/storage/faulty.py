@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from watersmeet.model.errors import StorageError, StorageFullError
-from watersmeet.storage.base import Data, Paths, Sizes, Storage
+from watersmeet.storage.base import Data, Paths, ReadRanges, Sizes, Storage
 
 Operation: TypeAlias = Literal["create", "create_new", "read", "size", "list", "delete", "local"]
 OPERATIONS: frozenset[Operation] = frozenset({"create", "create_new", "read", "size", "list", "delete", "local"})
@@ -75,6 +75,11 @@ try 0 was made to fail. To fix it, try again.
         """Where the inner storage is."""
         return self.inner.url
 
+    @property
+    def is_remote(self) -> bool:
+        """As the inner storage."""
+        return self.inner.is_remote
+
     def create(self, path: str, data: Data) -> None:
         """Create, or fail, or both."""
         self._try("create", path, lambda: self._write(self.inner.create, path, data))
@@ -107,6 +112,10 @@ try 0 was made to fail. To fix it, try again.
     def local(self, path: str) -> Path:
         """Give the local file or fail."""
         return self._try("local", path, lambda: self.inner.local(path))
+
+    def part(self, path: str, name: str, make: Callable[[ReadRanges], Data | None]) -> Path | None:
+        """Give the part or fail, as of the whole file."""
+        return self._try("local", path, lambda: self.inner.part(path, name, make))
 
     def copied(self, folder: str) -> Paths:
         """Never fails."""

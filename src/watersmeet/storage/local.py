@@ -15,12 +15,12 @@ import os
 import stat
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from watersmeet.storage.base import Data, Paths, Sizes, check_folder, check_path, is_hidden, is_temporary
+from watersmeet.storage.base import Data, Paths, ReadRanges, Sizes, check_folder, check_path, is_hidden, is_temporary
 from watersmeet.storage.failures import reported
 
 
@@ -48,6 +48,11 @@ class LocalStorage:
     def url(self) -> str:
         """The root as a URL."""
         return f"file://{self.root}"
+
+    @property
+    def is_remote(self) -> bool:
+        """Files are mapped where they are."""
+        return False
 
     def create(self, path: str, data: Data) -> None:
         """Write a temporary file, then rename it."""
@@ -103,6 +108,11 @@ class LocalStorage:
         if self.size(path) is None:
             raise FileNotFoundError(self._file(path))
         return self._file(path)
+
+    def part(self, path: str, name: str, make: Callable[[ReadRanges], Data | None]) -> Path | None:  # noqa: ARG002
+        """All is at hand."""
+        check_path(path)
+        return None
 
     def copied(self, folder: str) -> Paths:
         """There are no copies."""

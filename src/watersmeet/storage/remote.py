@@ -12,7 +12,7 @@ library keeps are dropped before every question, as other processes write too.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,19 @@ from typing import Any
 import fsspec
 from fsspec import AbstractFileSystem
 
-from watersmeet.storage.base import Data, Paths, Sizes, check_folder, check_path, is_hidden, is_mapped, is_temporary
+from watersmeet.storage.base import (
+    Data,
+    Paths,
+    Pieces,
+    Ranges,
+    ReadRanges,
+    Sizes,
+    check_folder,
+    check_path,
+    is_hidden,
+    is_mapped,
+    is_temporary,
+)
 from watersmeet.storage.copies import Copies
 from watersmeet.storage.exclusive import Exclusion, exclusion, leaves_twins, put_new, renames
 from watersmeet.storage.failures import reported
@@ -58,6 +70,11 @@ class FsspecStorage:
     url: str
     cache: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+
+    @property
+    def is_remote(self) -> bool:
+        """Copies are mapped."""
+        return True
 
     def create(self, path: str, data: Data) -> None:
         """Put the object, and keep a copy of it on this host if it is going to be mapped."""
@@ -134,6 +151,10 @@ class FsspecStorage:
         """Give this host's copy, downloaded if there is none."""
         return self._copies.local(path, self.size, lambda file: self._fs.get_file(self._full(path), file))
 
+    def part(self, path: str, name: str, make: Callable[[ReadRanges], Data | None]) -> Path | None:
+        """Give this host's copy of a part, made of what is fetched if there is none."""
+        return self._copies.part(path, check_path(name), lambda: make(lambda ranges: self._read_ranges(path, ranges)))
+
     def copied(self, folder: str) -> Paths:
         """Look into this host's folder of copies."""
         with reported("list the copies of", self.url):
@@ -158,6 +179,13 @@ class FsspecStorage:
     def exclusion(self) -> Exclusion:
         """What ``create_new`` promises here."""
         return exclusion(self._fs)
+
+    def _read_ranges(self, path: str, ranges: Ranges) -> Pieces:
+        """All in as few requests as the service can take."""
+        starts, ends = [start for start, _ in ranges], [end for _, end in ranges]
+        with reported("read", self._named(path), passing=(FileNotFoundError,)):
+            found = self._fs.cat_ranges([self._full(path)] * len(ranges), starts, ends, on_error="raise")
+        return [bytes(each) for each in found]
 
     def _put_renamed(self, path: str, data: bytes) -> None:
         target, temporary = self._full(path), twin_name(self._full(path))

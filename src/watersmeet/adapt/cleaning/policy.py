@@ -4,14 +4,19 @@ Three things call for cleanup: input that pauses, a user who asks for it, and th
 closes a generation, and probing, merging and the manifest's size follow the number of generations. With more than
 ``generations_max`` of an operator, the groups of its oldest ones are cleaned between two epochs, a slice at a time,
 even if input never pauses. Groups that miss nothing then become one generation: each has only one, whichever it is.
+
+Parked groups are cleaned between epochs, too, as soon as they are due (`draining`). Those for which nothing came miss
+nothing, and only have to be live again.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from watersmeet.adapt.cleaning import choice
+from watersmeet.adapt.cleaning.draining import Draining
 from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
 from watersmeet.adapt.spilling.policy import budget_room
 from watersmeet.model.ids import InputName, OperatorId
@@ -30,12 +35,14 @@ class CleanPolicy:
 
     options: MemoryOptions
     slice_bytes: int = choice.SLICE_FIRST_BYTES
-    moments: frozenset[Moment] = frozenset({"step", "between", "idle", "asked", "end"})
+    draining: Draining = field(default_factory=Draining)
+    moments: frozenset[Moment] = frozenset({"step", "between", "idle", "drain", "asked", "end"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
-        """The next step of cleanup, if anything is missing; in a step, that generations become one."""
+        """The next step of cleanup, if anything is missing; in a step, that generations become one or live again."""
         if view.moment == "step":
             yield from self._united(view.manifest)
+            yield from self._unparked(view.manifest)
             return
         cleaning = self._next_step(view) if view.manifest.cleaning is None else None
         if cleaning is not None:
@@ -66,6 +73,15 @@ class CleanPolicy:
                 reason = f"{name} has {len(generations)} generations, and {len(complete)} groups miss nothing"
                 yield Suggestion(UniteGenerations(name, complete, reason), {name: complete})
 
+    def _unparked(self, manifest: Manifest) -> Iterator[Suggestion]:
+        """Parked groups for which nothing came before they were due."""
+        for name in manifest.operators if manifest.cleaning is None else ():
+            idle = self.draining.due(manifest, name) - manifest.spilled(name)
+            fitting = returning(manifest, name, tuple(idle), self.options) if idle else idle
+            if fitting:
+                reason = f"nothing has come for {len(fitting)} parked groups of {name}"
+                yield Suggestion(ReviveGroups(name, fitting, reason), {name: fitting})
+
     def _next_step(self, view: View) -> Cleaning | None:
         plan = view.manifest.plan
         operators = [o for o in plan.operators if not view.operators or o.id in view.operators]
@@ -74,7 +90,8 @@ class CleanPolicy:
         piece, budget, at_end = self.slice_bytes, self.options.budget_bytes, view.moment == "end"
         root = plan.root.id
         allowed = {o.id: choice.allowance(None if at_end else piece, budget, is_root=o.id == root) for o in operators}
-        return choice.choose(dirty, allowed, at_end=at_end)
+        chosen = choice.choose(dirty, allowed, at_end=at_end)
+        return None if chosen is None else _told(view.manifest, chosen)
 
     def _wanted(self, view: View, operator: Operator) -> GroupSet:
         """The groups of an operator that should be cleaned at this moment."""
@@ -82,11 +99,14 @@ class CleanPolicy:
         if view.moment == "between":
             many = len(generations) > self.options.generations_max
             old = list(generations)[: len(generations) // 2] if many else []
+            due = self.draining.due(view.manifest, operator.id)
+        elif view.moment == "drain":
+            old, due = [], view.manifest.parked(operator.id)
         elif view.closed_by is not None:
-            old = [generation for generation in generations if generation <= view.closed_by]
+            old, due = [generation for generation in generations if generation <= view.closed_by], GroupSet()
         else:
             return view.manifest.spilled(operator.id)
-        closed = GroupSet.union(generations[generation] for generation in old)
+        closed = due | GroupSet.union(generations[generation] for generation in old)
         return closed & view.manifest.spilled(operator.id) if closed else closed
 
 
@@ -99,10 +119,11 @@ class DuePolicy:
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """Such a step, if any are due."""
         manifest = view.manifest
-        due = next(_due(manifest), None) if manifest.cleaning is None else None
-        if due is not None:
-            reason = f"no match can come any more for rows of {due}"
-            cleaning = Cleaning(manifest.plan.root.id, (), choice.GATHER_LEAST_BYTES, reason=reason)
+        due = [*_due(manifest)] if manifest.cleaning is None else []
+        if due:
+            lowest, source = min(due, key=lambda pair: manifest.plan.operator(pair[0]).level)
+            reason = f"no match can come any more for rows of {source}"
+            cleaning = Cleaning(lowest, (), choice.GATHER_LEAST_BYTES, reason=reason)
             yield Suggestion(BeginCleaning(cleaning))
 
 
@@ -138,8 +159,8 @@ def returning(manifest: Manifest, operator: OperatorId, groups: Sequence[int], o
     return fitting
 
 
-def _due(manifest: Manifest) -> Iterator[InputName]:
-    """The inputs that have rows which will be decided in the next step, and are not yet."""
+def _due(manifest: Manifest) -> Iterator[tuple[OperatorId, InputName]]:
+    """The operators and inputs that have rows which will be decided in the next step, and are not yet."""
     yield from undecided_keys(manifest)
     for (operator, source), limit in decidable(manifest).items():
         known = decided(manifest, operator, source).array
@@ -150,13 +171,19 @@ def _due(manifest: Manifest) -> Iterator[InputName]:
             span = ends(run, planned.life) if planned.life else (limit, limit)
             before = int(known[groups.mask(manifest.groups)].min()) if groups else limit
             if run.input == source and span is not None and span[0] <= limit and span[1] > before and before < limit:
-                yield source
+                yield operator, source
                 break
 
 
 def missing_groups(manifest: Manifest) -> int:
     """How many groups have results missing."""
     return sum(len(manifest.spilled(name)) for name in manifest.operators)
+
+
+def parked_groups(manifest: Manifest) -> int:
+    """How many of them were parked."""
+    parked = ((name, manifest.parked(name)) for name in manifest.operators)
+    return sum(len(groups & manifest.spilled(name)) for name, groups in parked if groups)
 
 
 def _dirty(view: View, operator: Operator, wanted: GroupSet) -> choice.Dirty:
@@ -168,6 +195,14 @@ def _dirty(view: View, operator: Operator, wanted: GroupSet) -> choice.Dirty:
     promise = choice.expected_missing(sizes, (known.aged_local + 1.0) / (known.aged_exposure + 1.0))
     read = np.sum([each.sum(axis=0) for each in sizes.values()], axis=0)
     return choice.Dirty(operator.id, tuple(wanted), read[wanted.numbers], promise[wanted.numbers])
+
+
+def _told(manifest: Manifest, cleaning: Cleaning) -> Cleaning:
+    """With the reason, if any of the groups were parked."""
+    parked = manifest.parked(cleaning.operator) & GroupSet.of(cleaning.groups)
+    if not parked:
+        return cleaning
+    return msgspec.structs.replace(cleaning, reason=f"{cleaning.reason}; {len(parked)} of them were parked")
 
 
 def _by_productivity(manifest: Manifest, operator: OperatorId) -> list[int]:

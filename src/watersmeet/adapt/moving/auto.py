@@ -136,7 +136,8 @@ class AutoPolicy:
         self._epochs += 1
         pieces = Pieces.of(view)
         found = list(self._instead_of_spills(pieces))
-        if self._epochs > 1:  # the first epoch of a run warms everything up
+        is_usual = not any(state.parked for state in view.manifest.operators.values())
+        if self._epochs > 1 and is_usual:  # the first epoch of a run warms everything up
             self._watch(view, pieces, load)
             if not found and self._watched >= self.wanted and (self.trial is None or self._is_judged()):
                 found = list(self._levelled(view, pieces, load))

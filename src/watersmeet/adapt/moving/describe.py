@@ -15,7 +15,7 @@ def placement(manifest: Manifest, adaptation: str) -> Iterator[str]:
     >>> from watersmeet.state.manifest import OperatorState
     >>> manifest = Manifest("q", Plan((), (), ()), 4, 2, {"join1": OperatorState((0, 0, 0, 1))})
     >>> list(placement(manifest, "flux"))
-    ['adaptation flux: busy sites give groups to idle ones', '    groups of join1 by site: 3, 1']
+    ['adaptation flux: busy sites give groups to idle ones; bursts are parked', '    groups of join1 by site: 3, 1']
     """
     yield f"adaptation {adaptation}: {MEANINGS[adaptation]}"
     for name, state in manifest.operators.items():
@@ -24,3 +24,5 @@ def placement(manifest: Manifest, adaptation: str) -> Iterator[str]:
         for split in state.splits:
             sites = ", ".join(map(str, split.sites))
             yield f"    group {split.group} of {name} is split over sites {sites}: rows of {split.input} are dealt out"
+        if parked := manifest.parked(name):
+            yield f"    {len(parked)} groups of {name} are parked: what they hold is joined when there is time"

@@ -1,13 +1,16 @@
 """Where groups live at first (Lazy/Active 3.2): spread evenly, or by weights.
 
-Neighbours are together, so that a run covers few ranges.
+Neighbours are together, so that a run covers few ranges. If the number of sites changes between two runs, all groups
+are spread again; if it changes while the query runs, as executors come and go, as few of them move as can.
 """
 
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from watersmeet.adapt.moving.load import Executors
 from watersmeet.adapt.policy import Moment, Suggestion, View
 from watersmeet.model.ids import SiteId
 from watersmeet.state.changes import Reroute
@@ -41,9 +44,47 @@ def spread(groups: int, sites: int, weights: Sequence[float] = ()) -> tuple[Site
     return weighted(groups, weights) if len(weights) == sites else even(groups, sites)
 
 
-@dataclass(frozen=True)
+def resized(routing: Sequence[SiteId], before: int, sites: int) -> tuple[SiteId, ...]:
+    """The same groups on more or fewer sites: new ones get their share of the sites that have most, no others move.
+
+    Groups of sites that are gone are dealt out to those that have fewest.
+
+    >>> resized((0, 0, 0, 0, 1, 1), 2, 3)
+    (0, 0, 2, 2, 1, 1)
+    >>> resized((0, 0, 0, 1, 2, 2), 3, 2)
+    (0, 0, 0, 1, 1, 1)
+    """
+    table = list(routing)
+    held: dict[int, list[int]] = {site: [] for site in range(max(sites, before))}
+    for group, own in enumerate(table):
+        held[own].append(group)
+    homeless = [group for site in range(sites, before) for group in held.pop(site)]
+    fewest = [(len(held[site]), site) for site in range(sites)]
+    heapq.heapify(fewest)
+    for group in homeless:
+        count, least = heapq.heappop(fewest)
+        table[group] = SiteId(least)
+        heapq.heappush(fewest, (count + 1, least))
+    most = [(-len(held[site]), site) for site in range(min(sites, before))]
+    heapq.heapify(most)
+    for new in range(before, sites):
+        for _ in range(len(table) // sites):
+            count, donor = heapq.heappop(most)
+            table[held[donor].pop()] = SiteId(new)
+            heapq.heappush(most, (count + 1, donor))
+    return tuple(table)
+
+
+SETTLED = 3
+"""So many epochs another number of tasks has to be possible before there are as many sites: an executor that is lost is
+often replaced at once."""
+
+
+@dataclass
 class ResizePolicy:
-    """Spreads the groups of every operator anew when the number of sites has changed.
+    """Spreads groups over another number of sites: the one that a run is started with, or follows.
+
+    If it ``follows``, there are as many sites as tasks that can run at once, once that number has settled.
 
     >>> from watersmeet.model.plan import Plan
     >>> from watersmeet.state.manifest import Manifest, OperatorState
@@ -55,12 +96,34 @@ class ResizePolicy:
 
     sites: int
     weights: tuple[float, ...] = ()
-    moments: frozenset[Moment] = frozenset({"start"})
+    follows: bool = False
+    moments: frozenset[Moment] = frozenset({"start", "step"})
+    _slots: int = 0
+    _epochs: int = 0
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
-        """The first distribution, if there is another number of sites."""
+        """Another distribution, if there is another number of sites."""
         manifest = view.manifest
-        if manifest.sites != self.sites:
+        if view.moment == "start" and manifest.sites != self.sites:
             routing = dict.fromkeys(manifest.operators, spread(manifest.groups, self.sites, self.weights))
             change = Reroute(routing, self.sites, "the number of sites has changed", manifest.sites)
             yield Suggestion(change, dict.fromkeys(routing, GroupSet.all(manifest.groups)))
+        elif view.moment == "step" and self.follows and self._has_settled(view.executors, manifest.sites):
+            tables = {name: state.routing for name, state in manifest.operators.items()}
+            routing = {name: resized(table, manifest.sites, self._slots) for name, table in tables.items()}
+            touched = {name: _moved(table, routing[name]) for name, table in tables.items()}
+            reason = f"{self._slots} tasks can run at once, for {self._epochs} epochs now"
+            yield Suggestion(Reroute(routing, self._slots, reason, manifest.sites), touched)
+
+    def _has_settled(self, executors: Executors | None, sites: int) -> bool:
+        """Whether another number than that of the sites has been possible for some epochs."""
+        if executors is None or executors.slots == sites:
+            self._epochs = 0
+            return False
+        self._epochs = self._epochs + 1 if executors.slots == self._slots else 1
+        self._slots = executors.slots
+        return self._epochs >= SETTLED
+
+
+def _moved(before: Sequence[SiteId], after: Sequence[SiteId]) -> GroupSet:
+    return GroupSet.within(np.array(before) != np.array(after))

@@ -96,7 +96,8 @@ class HotGroupPolicy:
             self._watched = 0
             return
         self._epochs += 1
-        if self._epochs > 1:  # the first epoch of a run warms everything up
+        is_usual = not any(state.parked for state in manifest.operators.values())
+        if self._epochs > 1 and is_usual:  # the first epoch of a run warms everything up
             self._watch(manifest, load)
         found = list(self._without_room(manifest)) or self._decided(manifest, load)
         self._watched = 0 if found else self._watched

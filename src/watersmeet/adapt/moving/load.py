@@ -5,6 +5,7 @@ Its utilisation is ``U = 1 - idle / duration``. What a group was given to do is 
 that came, and results that were made of them, for a join's work follows both.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -48,3 +49,30 @@ class EpochLoad:
     def is_shared(self) -> bool:
         """Whether several processes did the work; one that does that of all sites gains nothing by moves."""
         return sum(self.workers.values()) > 1
+
+
+@dataclass(frozen=True)
+class Executors:
+    """Who works for a query after a step: the ``names`` of all executors, and who did the work of each site, last.
+
+    Both are names, but not of one kind: only their numbers can be compared. ``slots`` are tasks that can run at once.
+
+    >>> Executors(("a", "b", "c"), 3, ("x", "x", "y")).leave_some_idle
+    True
+    >>> Executors(("a", "b", "c"), 3, ("x", "y")).leave_some_idle
+    False
+    """
+
+    names: tuple[str, ...]
+    slots: int
+    of_sites: tuple[str, ...] = ()
+
+    @property
+    def idle(self) -> int:
+        """How many executors have no site."""
+        return max(len(self.names) - len(set(self.of_sites)), 0)
+
+    @property
+    def leave_some_idle(self) -> bool:
+        """Whether an executor has no site, while another has several."""
+        return self.idle > 0 and max(Counter(self.of_sites).values(), default=0) > 1

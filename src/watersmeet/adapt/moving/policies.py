@@ -10,6 +10,7 @@ from watersmeet.adapt.moving.flux_memory import FluxMemoryPolicy
 from watersmeet.adapt.moving.hot import HotGroupPolicy
 from watersmeet.adapt.moving.lazy_disk import LazyDiskPolicy
 from watersmeet.adapt.moving.memory import MemoryPolicy
+from watersmeet.adapt.moving.parking import ParkPolicy
 from watersmeet.adapt.policy import MemoryOptions, Policy
 
 NONE, DEFAULT_ADAPTATION = "none", "auto"
@@ -24,30 +25,32 @@ ADAPTATIONS: dict[str, Callable[[MemoryOptions], Policy]] = {
     "auto": AutoPolicy,
 }
 NAMES = (NONE, *ADAPTATIONS)
+PARKING = frozenset({"flux", "auto"})
 
 MEANINGS: Mapping[str, str] = {
     NONE: "groups stay where they are",
     "memory": "productive groups move from the fullest site to the emptiest",
     "lazy-disk": "memory is balanced between sites, and spilled only where all is used",
     "active-disk": "memory is balanced between sites, and the site that yields least spills first",
-    "flux": "busy sites give groups to idle ones",
+    "flux": "busy sites give groups to idle ones; bursts are parked",
     "flux-memory": "sites short of memory give groups to those that are not",
     "flux-hybrid": "busy sites give groups to idle ones, or, once anything is spilled, full ones to empty ones",
-    "auto": "groups move between sites where that pays, and those too hot for one site are split",
+    "auto": "groups move between sites where that pays, and those too hot for one site are split; bursts are parked",
 }
 
 
 def policies_of(adaptation: str, options: MemoryOptions) -> list[Policy]:
-    """The policies of a name; those of the papers never split a group.
+    """The policies of a name; those of the papers never split a group, and of them only Flux has a buffer.
 
     >>> policies_of("none", MemoryOptions())
     []
     >>> [type(each).__name__ for each in policies_of("flux", MemoryOptions())]
-    ['FluxPolicy']
+    ['FluxPolicy', 'ParkPolicy']
     >>> [type(each).__name__ for each in policies_of("auto", MemoryOptions())]
-    ['HotGroupPolicy', 'AutoPolicy']
+    ['HotGroupPolicy', 'AutoPolicy', 'ParkPolicy']
     """
     if adaptation == NONE:
         return []
     hot: list[Policy] = [HotGroupPolicy(options)] if adaptation == DEFAULT_ADAPTATION else []
-    return [*hot, ADAPTATIONS[adaptation](options)]
+    parking: list[Policy] = [ParkPolicy(options)] if adaptation in PARKING else []
+    return [*hot, ADAPTATIONS[adaptation](options), *parking]

@@ -20,11 +20,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from watersmeet.api.query import Query
 from watersmeet.lab.bench.contenders import EPOCHS, WAYS, Way
 from watersmeet.lab.bench.data import read_streams, show_epochs
-from watersmeet.lab.bench.delivery import CHECKPOINT, DELIVERIES, Noop, Progress
+from watersmeet.lab.bench.delivery import CHECKPOINT, DELIVERIES, Noop, Progress, Rows
 from watersmeet.lab.bench.outcome import CORES, Outcome, Task
 from watersmeet.lab.bench.pipeline import Pipeline
 from watersmeet.lab.bench.place import make_place
 from watersmeet.lab.bench.session import start_session
+from watersmeet.lab.bench.stored import StoredTables
 from watersmeet.lab.bench.suites import SUITES
 from watersmeet.testing import thrown
 
@@ -89,6 +90,19 @@ def run_spark(task: Task, way: Way) -> Outcome:
     return _outcome(task, whole_s, reports, delivery, BY_SPARK)
 
 
+def run_foreachbatch(task: Task, way: Way) -> Outcome:
+    """A function that is given each epoch's rows, and joins them in a batch query with those it has stored."""
+    pipeline, frames, _ = _begin(task, way)
+    if pipeline.time is None:
+        raise ValueError(f"{task.suite} has no event times, so that its tables would be read as a whole")
+    tables, delivery = StoredTables(pipeline, pipeline.time, Path(task.work, "tables")), Rows(Path(task.work))
+    writer = tables.together(frames).writeStream.trigger(availableNow=True)
+    writer = writer.foreachBatch(lambda rows, epoch: delivery.deliver(tables.joined(rows, epoch), epoch))
+    whole_s, query = _timed(writer.option("checkpointLocation", f"{task.work}/{CHECKPOINT}").start)
+    reports = [json.loads(report.json) for report in query.recentProgress]
+    return _outcome(task, whole_s, reports, delivery, BY_SPARK)
+
+
 def run_duckdb(task: Task, way: Way) -> Outcome:
     """One batch join of all rows, materialised; reading the files is not counted."""
     import duckdb  # noqa: PLC0415 -- only this contender needs it
@@ -109,8 +123,9 @@ def _begin(task: Task, way: Way) -> tuple[Pipeline, dict[str, DataFrame], Noop]:
     """Start Spark, open the streams that a contender is shown, and make its sink."""
     suite = SUITES[task.suite]
     spark = start_session(task, way.settings, on_cluster=suite.on_cluster)
-    frames = read_streams(spark, _data(task, way), suite.pipeline.streams)
-    return suite.pipeline, frames, DELIVERIES[way.sink](Path(task.work))
+    pipeline = suite.pipeline.told(way.promises)
+    frames = read_streams(spark, _data(task, way), pipeline.sources)
+    return pipeline, frames, DELIVERIES[way.sink](Path(task.work))
 
 
 def _data(task: Task, way: Way) -> Path:
@@ -150,6 +165,7 @@ def _by_site(reports: Sequence[Progress]) -> dict[str, tuple[object, ...]]:
     epochs = [metrics["sites"] for metrics in told if metrics]
     return {
         "site_ms": tuple(tuple(float(site["busyMs"]) for site in sites) for sites in epochs),
+        "promises_ms": tuple(max(float(site["promisesMs"]) for site in sites) for sites in epochs),
         "site_rows": tuple(tuple(int(site["rowsIn"]) for site in sites) for sites in epochs),
         "executor_ms": tuple(map(_slowest_executor_ms, epochs)),
     }
@@ -171,6 +187,7 @@ def _busy_ms(report: Progress) -> float:
 ENGINES: dict[str, Callable[[Task, Way], Outcome]] = {
     "watersmeet": run_ours,
     "spark": run_spark,
+    "foreachbatch": run_foreachbatch,
     "duckdb": run_duckdb,
 }
 

@@ -14,6 +14,9 @@ Contender = Literal[
     "watersmeet-rows-long",
     "watersmeet-parquet",
     "watersmeet-soak",
+    "watersmeet-windows",
+    "watersmeet-punctuations",
+    "watersmeet-promises",
     "watersmeet-built",
     "watersmeet-empty",
     "watersmeet-restarted",
@@ -24,6 +27,7 @@ Contender = Literal[
     "spark-rocksdb",
     "spark-rows",
     "spark-parquet",
+    "spark-foreachbatch",
     "duckdb",
     "duckdb-memory",
 ]
@@ -43,10 +47,10 @@ class Way:
 
     ``sink`` is where results go (`delivery`), ``epochs`` are those it is shown. One that ``resumes`` goes on with a
     copy of the checkpoint that the suite's first contender left; ``storage`` is where ours keeps its state (`place`).
-    ``options`` are those of our query.
+    ``options`` are those of our query, which is told of some or all of the ``promises`` that there are.
     """
 
-    engine: Literal["watersmeet", "spark", "duckdb"]
+    engine: Literal["watersmeet", "spark", "foreachbatch", "duckdb"]
     about: str
     sink: Literal["noop", "rows", "parquet", "gauged"] = "noop"
     has_budget: bool = False
@@ -58,6 +62,7 @@ class Way:
     resumes: bool = False
     has_copies: bool = False
     in_memory: bool = False
+    promises: Literal["all", "windows", "punctuations"] = "all"
 
 
 def _ours(about: str, **rest: object) -> Way:
@@ -90,6 +95,15 @@ WAYS: dict[Contender, Way] = {
         sink="gauged",
         has_budget=True,
     ),
+    "watersmeet-windows": _ours(
+        "rows are let go as their windows end; every epoch the checkpoint and the driver are weighed",
+        sink="gauged",
+        promises="windows",
+    ),
+    "watersmeet-punctuations": _ours(
+        "the same, but rows are let go as punctuations come", sink="gauged", promises="punctuations"
+    ),
+    "watersmeet-promises": _ours("the same with both", sink="gauged"),
     "watersmeet-built": _ours("builds the state that others go on with", epochs="but last", storage="remote"),
     "watersmeet-empty": _ours("the last epoch on an empty checkpoint", epochs="last"),
     "watersmeet-restarted": _ours("the last epoch after all others", epochs="last", resumes=True),
@@ -112,6 +126,11 @@ WAYS: dict[Contender, Way] = {
     "spark-rocksdb": _spark("the same with RocksDB and state format 4", settings=ROCKSDB),
     "spark-rows": _spark("Spark's own joins, in-heap, into the function that ours hands its rows to", sink="rows"),
     "spark-parquet": _spark("Spark's own joins, in-heap, into Parquet files; counted in the files", sink="parquet"),
+    "spark-foreachbatch": Way(
+        "foreachbatch",
+        "what Spark's users can do today: a function stores each epoch's rows, and joins new ones with stored ones",
+        sink="rows",
+    ),
     "duckdb": Way("duckdb", "one batch join of all rows into a table of a database file"),
     "duckdb-memory": Way("duckdb", "the same into a table in memory", in_memory=True),
 }

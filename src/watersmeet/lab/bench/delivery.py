@@ -70,6 +70,7 @@ class Gauged(Rows):
         """Weigh, then take the rows."""
         state = self._work / CHECKPOINT / "state"
         self.gauges["files"].append(sum(path.is_file() for path in state.rglob("*")))
+        self.gauges["state_bytes"].append(sum(path.stat().st_size for path in state.rglob("*.arrow")))
         self.gauges["manifest_bytes"].append(sum(path.stat().st_size for path in (state / "manifest").iterdir()))
         self.gauges["driver_bytes"].append(psutil.Process().memory_info().rss)
         super().deliver(rows, step)

@@ -31,8 +31,8 @@ class Outcome(msgspec.Struct, frozen=True):
     its Python workers over time, and the part of the machine's processors that processes of others used meanwhile:
     the more, the less its times say. Where it is the median of several runs, ``runs_s`` has the times of all.
 
-    Of ours also: for every epoch how long each site was busy and how many rows came to it; how long the slowest
-    executor was, one site after the other; and how many groups have moved.
+    Of ours also: for every epoch how long each site was busy, how long promises took there at most, and how many rows
+    came to it; how long the slowest executor was, one site after the other; and how many groups have moved.
     """
 
     contender: Contender
@@ -43,6 +43,7 @@ class Outcome(msgspec.Struct, frozen=True):
     state_bytes: int = 0
     busy_ms: tuple[float, ...] = ()
     site_ms: tuple[tuple[float, ...], ...] = ()
+    promises_ms: tuple[float, ...] = ()
     site_rows: tuple[tuple[int, ...], ...] = ()
     executor_ms: tuple[float, ...] = ()
     moves: int = 0
@@ -61,6 +62,11 @@ class Outcome(msgspec.Struct, frozen=True):
     def slowest_site_s(self) -> float:
         """How long the slowest site of each epoch after the first was busy, in all."""
         return sum(max(times) for times in self.site_ms[1:]) / 1000
+
+    @property
+    def promises_s(self) -> float:
+        """How long promises took in all epochs after the first, at the site where they took longest."""
+        return sum(self.promises_ms[1:]) / 1000
 
     @property
     def slowest_executor_s(self) -> float:

@@ -9,7 +9,7 @@ SELECT A.*, B.*, C.* FROM A JOIN B ON A.k = B.k JOIN C ON B.m = C.m
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pyspark.sql import DataFrame
@@ -74,10 +74,11 @@ class Link:
 
 @dataclass(frozen=True)
 class EventTime:
-    """The column that holds the event times of every stream, and how late rows may be."""
+    """The column that holds the event times of every stream, how late rows may be, and how far apart joined ones."""
 
     column: str
     watermark: str
+    reach: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,8 @@ class Counted:
 class Pipeline:
     """Operators on top of each other; streams have names of one letter. Results may be counted in the end.
 
+    All streams have event times, or none; or punctuations on one column, from sources of their own.
+
     Ours give a column for every stream, and Spark's own joins flat ones, in which as with ``join(other, "k")`` the key
     is kept once. Where ``is_flat``, as for a sink that stores them, both give the same.
     """
@@ -101,6 +104,20 @@ class Pipeline:
     is_flat: bool = False
     time: EventTime | None = None
     counted: Counted | None = None
+    punctuated: str = ""
+
+    def told(self, promises: Literal["all", "windows", "punctuations"]) -> "Pipeline":
+        """The same query, told of some promises only."""
+        return replace(
+            self,
+            time=None if promises == "punctuations" else self.time,
+            punctuated="" if promises == "windows" else self.punctuated,
+        )
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The streams, and their punctuations."""
+        return (*self.streams, *(map(ended, self.streams) if self.punctuated else ()))
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -128,6 +145,8 @@ class Pipeline:
         flow = Flow(frames[self.streams[0]].sparkSession)
         timed = {"time": self.time.column, "watermark": self.time.watermark} if self.time else {}
         streams = {name: flow.stream(name, frames[name], **timed) for name in self.streams}
+        for name in self.streams if self.punctuated else ():
+            flow.punctuations(name, frames[ended(name)].select(self.punctuated))
         first, *rest = self.steps
         joined = flow.join(*(streams[name] for name in first.streams), on=first.on, how=first.how)
         for step in rest:
@@ -164,6 +183,11 @@ class Pipeline:
         again = {column for link in self.links for column in link.repeated}
         columns = [f"{stream}.{name}" for stream in self.streams for name in frames[stream].columns]
         return [f"{column} AS {_flat(column)}" for column in columns if column not in again]
+
+
+def ended(stream: str) -> str:
+    """The source of a stream's punctuations."""
+    return f"{stream}-ended"
 
 
 def _flat(column: str) -> str:

@@ -10,6 +10,7 @@ from statistics import median
 
 import msgspec
 
+from watersmeet.lab.bench import restart
 from watersmeet.lab.bench.contenders import WAYS, Contender
 from watersmeet.lab.bench.data import write_streams
 from watersmeet.lab.bench.measure import run_contender
@@ -18,6 +19,7 @@ from watersmeet.lab.bench.report import Report, Section
 from watersmeet.lab.bench.ring import FAMILY as RING
 from watersmeet.lab.bench.suite import Size, Suite
 from watersmeet.lab.bench.suites import SPILL, choose
+from watersmeet.lab.bench.takeover import run_takeover
 from watersmeet.lab.bench.units import show
 from watersmeet.lab.extra import is_installed, require
 from watersmeet.lab.ring.bench import run_sites
@@ -38,6 +40,8 @@ def run_bench(names: list[str], quick: bool, progress: Callable[[str], None]) ->
     sections = [_run_suite(suite, suite.quick if quick else suite.full, progress) for suite in suites]
     if not names or RING in names:
         sections += run_sites(quick, progress)
+    if not names or restart.SUITE.name in names:
+        sections += run_takeover(quick, progress)
     if quick:
         sections = [section.without_targets() for section in sections]
     return Report(tuple(sections), _versions(), quick=quick, spill=spill)

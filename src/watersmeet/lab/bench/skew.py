@@ -7,6 +7,7 @@ Every key comes once in each epoch of B. In A, which has four times as many rows
 - ``skew-zipf``: the n-th key has a part of the rows that goes with n ** -1.2. A group never is split, so the site of
   the first key, which has a fifth of all rows, cannot be relieved of it.
 - ``skew-rotating``: four fifths of the rows go to a fifth of the groups, another one after some epochs.
+- ``skew-bursts``: all alike for three epochs, then the same for three, of each site in turn: too short for moves.
 - ``skew-slow``: all alike, and the first site takes three times as long for whatever it does.
 
 Spark's own join spreads the same keys by another hash, so the hot ones are hot there one by one, not together.
@@ -32,6 +33,8 @@ HOT_ROWS, HOT_GROUPS = 0.8, DEFAULT_GROUPS // 5
 EXPONENT = 1.2
 PLACES = 4
 """So many groups of groups are hot in turn."""
+REST, BURST = 3, 3
+"""Epochs in which all are alike, and then some are hot."""
 SLOWED, THIRD = 0, 3.0
 AIM, UNIFORM_AIM, SPARK_AIM, TWICE = 1.5, 1.03, 5.0, 2.0
 
@@ -68,6 +71,18 @@ def rotating(groups: Int64s, epoch: int, size: Size) -> Floats:
     """Four fifths for a fifth of the groups, of each site in turn."""
     place = epoch * PLACES // size.epochs
     return eighty_twenty(groups, epoch, size, first=place * DEFAULT_GROUPS // PLACES)
+
+
+def bursts(groups: Int64s, epoch: int, size: Size) -> Floats:
+    """Four fifths for a fifth of the groups, of each site in turn, but only now and then.
+
+    >>> [round(float(bursts(np.array([0, 100]), epoch, SUITES[0].quick)[0]), 1) for epoch in (2, 3, 5, 6)]
+    [0.5, 0.8, 0.8, 0.5]
+    """
+    turn, before = epoch // (REST + BURST) % PLACES, epoch % (REST + BURST)
+    if before < REST:
+        return uniform(groups, epoch, size)
+    return eighty_twenty(groups, epoch, size, first=turn * DEFAULT_GROUPS // PLACES)
 
 
 def tables(size: Size, chances: Chances = uniform) -> Tables:
@@ -147,6 +162,9 @@ SUITES = (
     _suite("80-20", "four fifths of the first for a fifth of the groups", eighty_twenty),
     _suite("zipf", f"the n-th key with n ** -{EXPONENT} of the first", zipf),
     _suite("rotating", "four fifths of the first for a fifth of the groups, each site's in turn", rotating),
+    _suite(
+        "bursts", "four fifths of the first for a fifth of the groups, each site's in turn and now and then", bursts
+    ),
     replace(
         _suite("slow", "all keys alike, the first site slowed to a third", uniform),
         judge=partial(judge, is_slow=True),

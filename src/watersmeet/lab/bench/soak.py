@@ -7,11 +7,12 @@
 3. Compared are the medians of the last tenth and of the second: in the first, caches fill and the JVM warms up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import median
 
 from watersmeet.lab.bench import memory
+from watersmeet.lab.bench.outcome import Outcome
 from watersmeet.lab.bench.report import Comparison
 from watersmeet.lab.bench.suite import Judgement, Outcomes, Size, same_results, share
 from watersmeet.lab.bench.units import Unit
@@ -23,7 +24,10 @@ WEIGHED: dict[str, tuple[str, Unit]] = {
     "files": ("files of the state", "files"),
     "manifest_bytes": ("bytes of the manifests", "bytes"),
     "driver_bytes": ("memory of the driver", "bytes"),
+    "state_bytes": ("bytes of the state", "bytes"),
 }
+BOUNDED = ("files", "manifest_bytes", "driver_bytes")
+"""All but the state, of which spilled rows stay until the end."""
 
 
 def budget_bytes(size: Size) -> int:
@@ -34,9 +38,14 @@ def budget_bytes(size: Size) -> int:
 def judge(size: Size, outcomes: Outcomes) -> Judgement:
     """Late in the run against early."""
     ours = outcomes["watersmeet-soak"]
-    weighed = [_flat(what, ours.gauges[name], unit) for name, (what, unit) in WEIGHED.items() if name in ours.gauges]
-    comparisons = [*weighed, _flat("time of an epoch", ours.epoch_ms, "ms")]
-    return comparisons, [same_results(outcomes, size.rows * size.epochs)]
+    return late_against_early(ours, BOUNDED), [same_results(outcomes, size.rows * size.epochs)]
+
+
+def late_against_early(outcome: Outcome, names: Iterable[str]) -> list[Comparison]:
+    """Some of what was weighed, and the time of an epoch."""
+    known = [(WEIGHED[name], outcome.gauges[name]) for name in names if name in outcome.gauges]
+    weighed = [_flat(what, series, unit) for (what, unit), series in known]
+    return [*weighed, _flat("time of an epoch", outcome.epoch_ms, "ms")]
 
 
 def tenths(series: Sequence[float]) -> tuple[float, float]:

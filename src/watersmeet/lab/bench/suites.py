@@ -3,6 +3,7 @@
 from watersmeet.lab.bench import (
     burst,
     cluster,
+    endless,
     fiveway,
     floor,
     growth,
@@ -36,6 +37,8 @@ _ALL = (
     windows.LEFT,
     windows.CHAIN,
     windows.COUNTED,
+    endless.SUITE,
+    endless.COST_SUITE,
     ring.BAND_SUITE,
     ring.OVERLAP_SUITE,
     *skew.SUITES,

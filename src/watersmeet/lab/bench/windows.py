@@ -47,14 +47,14 @@ def tables(size: Size, streams: str = "AB") -> Tables:
     keys = max(1, size.rows * REACH_S // (SPAN_S * MATCHES))
     return {
         name: [
-            *(_timed(rng.integers(0, keys, size.rows), _times(rng, size.rows, epoch), epoch) for epoch in many),
-            *(_timed(-1 - np.arange(LAST_ROWS), np.full(LAST_ROWS, FAR_S + epoch * 60.0), epoch) for epoch in lasts),
+            *(timed(rng.integers(0, keys, size.rows), times(rng, size.rows, epoch), epoch) for epoch in many),
+            *(timed(-1 - np.arange(LAST_ROWS), np.full(LAST_ROWS, FAR_S + epoch * 60.0), epoch) for epoch in lasts),
         ]
         for name in streams
     }
 
 
-def _times(rng: np.random.Generator, rows: int, epoch: int) -> npt.NDArray[np.float64]:
+def times(rng: np.random.Generator, rows: int, epoch: int) -> npt.NDArray[np.float64]:
     """Seconds: those of an epoch, and some before it."""
     times = rng.uniform(epoch * SPAN_S, (epoch + 1) * SPAN_S, rows)
     late = rng.random(rows) < (LATE_SHARE if epoch else 0)
@@ -62,7 +62,8 @@ def _times(rng: np.random.Generator, rows: int, epoch: int) -> npt.NDArray[np.fl
     return times
 
 
-def _timed(keys: npt.NDArray[np.int64], seconds: npt.NDArray[np.float64], epoch: int) -> pa.Table:
+def timed(keys: npt.NDArray[np.int64], seconds: npt.NDArray[np.float64], epoch: int) -> pa.Table:
+    """Rows with event times."""
     micros = FIRST_S * 1_000_000 + (seconds * 1_000_000).astype(np.int64)
     return keyed(keys, epoch).append_column("ts", pa.array(micros).cast(pa.timestamp("us", "UTC")))
 
@@ -130,7 +131,7 @@ INNER = Suite(
     title=lambda size: _title("two streams", size),
     pipeline=Pipeline((Step("AB", (("A.k", "B.k"),), (_within("B"),)),), time=_TIME),
     contenders=("watersmeet", "spark", "spark-rocksdb", "duckdb-memory"),
-    full=Size(epochs=10, rows=120_000, heap="8g"),
+    full=Size(epochs=10, rows=300_000, heap="8g"),
     quick=Size(epochs=7, rows=1_000, heap="1g"),
     tables=tables,
     judge=judge_two_way,
@@ -151,7 +152,7 @@ CHAIN = replace(
         (Step("ABC", (("A.k", "B.k"), ("A.k", "C.k")), (_within("B"), _within("C"))),),
         time=_TIME,
     ),
-    full=Size(epochs=10, rows=100_000, heap="8g"),
+    full=Size(epochs=10, rows=200_000, heap="8g"),
     tables=lambda size: tables(size, "ABC"),
     judge=judge_chain,
 )

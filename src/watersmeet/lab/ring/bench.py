@@ -1,6 +1,6 @@
 """`watersmeet bench ring`, beside the suites on Spark: an expensive function on more sites; PSP against ATR and CTR.
 
-Both run in this process (`local`): what a site does is counted and timed by itself. Pairs are counted exactly and
+All run in this process (`local`): what a site does is counted and timed by itself. Pairs are counted exactly and
 judged; times are shown, as they are those of a machine that does the work of all sites.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from watersmeet.lab.bench.report import Comparison, Count, Section
 from watersmeet.lab.bench.suite import share
 from watersmeet.lab.ring.local import Ran, Size, images, run_ring
+from watersmeet.lab.ring.state import QUICK_STATE, STATE, run_states
 from watersmeet.operators.ring.schemes import NAMES, Scheme
 
 FULL = Size(epochs=12, rows=120, pixels=1_000, window_s=5)
@@ -18,7 +19,7 @@ SCHEME_SITES = 4
 
 
 def run_sites(quick: bool, progress: Callable[[str], None]) -> list[Section]:  # noqa: FBT001 -- the seam
-    """Both comparisons."""
+    """The comparisons."""
     size = QUICK if quick else FULL
     epochs = images(size)
     psp = {}
@@ -29,7 +30,27 @@ def run_sites(quick: bool, progress: Callable[[str], None]) -> list[Section]:  #
         name: run_ring(size, epochs, Scheme(name), SCHEME_SITES) for name in NAMES if name != "psp"
     }
     progress(f"ring-schemes: {', '.join(others)} ran on {SCHEME_SITES} sites")
-    return [_sites(size, psp), _schemes(size, {"psp": psp[SCHEME_SITES], **others})]
+    held = QUICK_STATE if quick else STATE
+    states = run_states(held)
+    progress(f"ring-state: {', '.join(map(str, SITES))} sites have held rows")
+    schemes = _schemes(size, {"psp": psp[SCHEME_SITES], **others})
+    return [_sites(size, psp), _state(held, states), schemes]
+
+
+def _state(size: Size, runs: dict[int, Ran]) -> Section:
+    """Rows and bytes of files (`state`)."""
+    comparisons = []
+    rows = {sites: ran.mean_rows(size) for sites, ran in runs.items()}
+    sizes = {sites: ran.mean_bytes(size) for sites, ran in runs.items()}
+    for sites in SITES[1:]:
+        by = f"by 1 and {sites} sites, more of less"
+        most, least = max(rows[1], rows[sites]), min(rows[1], rows[sites])
+        comparisons.append(share(f"rows held {by}", most, least, "rows", at_most=1.02))
+        most, least = max(sizes[1], sizes[sites]), min(sizes[1], sizes[sites])
+        comparisons.append(share(f"bytes of files {by}", most, least, "bytes", at_most=1.02))
+    counts = Count("results", {f"{sites} sites": ran.results for sites, ran in runs.items()})
+    title = f"{size.rows:,} rows a second of each of two streams, {size.window_s} s together, on 1, 2 and 4 sites"
+    return Section("ring-state", title, (), tuple(comparisons), (counts,))
 
 
 def _sites(size: Size, runs: dict[int, Ran]) -> Section:
@@ -44,7 +65,6 @@ def _sites(size: Size, runs: dict[int, Ran]) -> Section:
             share(f"pairs of all {sites} sites, of one", total, whole, "pairs", at_most=1.1),
             share(f"time of the busiest of {sites} sites, of one", busiest, sum(alone.busy_s.values()), "s"),
             share(f"time of all {sites} sites, of one", busy, sum(alone.busy_s.values()), "s", at_most=1.1),
-            share(f"rows held by {sites} sites, by one", ran.held_rows, alone.held_rows, "rows", at_most=1.02),
         ]
     counts = Count("results", {f"{sites} sites": ran.results for sites, ran in runs.items()})
     return Section("ring-sites", f"{_title(size)}, on 1, 2 and 4 sites", (), tuple(comparisons), (counts,))

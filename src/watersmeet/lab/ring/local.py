@@ -4,12 +4,12 @@ Sites work one after the other, so that the time of each is its own. Two streams
 that counts the pairs it is asked about.
 """
 
-import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from statistics import mean
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.driver.checkpoint import Expectation, open_checkpoint
 from watersmeet.driver.start import DriverOptions, start_driver
 from watersmeet.driver.task_specs import owners_of
+from watersmeet.lab.columns import plain_column
 from watersmeet.model.ids import OperatorId, RunId
 from watersmeet.model.query import JoinNode, Query, StreamNode
 from watersmeet.operators.ring.schemes import Scheme
@@ -32,8 +33,8 @@ SHADES = 4
 """By how much images that are alike differ, on average."""
 
 RING, PREDICATE = OperatorId("join1"), predicate_name(1, "similar")
+SIMILAR = f"{PREDICATE}(A.image, B.image)"
 SCHEMA = pa.schema([("id", pa.int64()), ("image", pa.list_(pa.uint8())), ("ts", pa.timestamp("us", "UTC"))])
-_PLAIN = re.compile(r"`(\w+)`\.`(\w+)`")
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,26 @@ class Size:
 
 @dataclass
 class Ran:
-    """What a run gave; by site, the pairs that were looked at and the time it took; of all sites, what they hold."""
+    """What a run gave; by site, the pairs that were looked at and the time it took; of all sites, what they hold.
+
+    ``held`` and ``file_bytes`` are what they held after each epoch: rows, copies counted, and the sizes of their files.
+    """
 
     results: int = 0
     pairs: dict[int, int] = field(default_factory=dict)
     busy_s: dict[int, float] = field(default_factory=dict)
     held_rows: int = 0
     probes: int = 0
+    held: list[int] = field(default_factory=list)
+    file_bytes: list[int] = field(default_factory=list)
+
+    def mean_rows(self, size: Size) -> float:
+        """The rows held, on average of the epochs since the first rows have ended."""
+        return mean(self.held[size.window_s :])
+
+    def mean_bytes(self, size: Size) -> float:
+        """The bytes of files, on average of the same epochs."""
+        return mean(self.file_bytes[size.window_s :])
 
 
 def images(size: Size, seed: int = 15) -> list[dict[str, pa.Table]]:
@@ -79,22 +93,24 @@ def images(size: Size, seed: int = 15) -> list[dict[str, pa.Table]]:
     return epochs
 
 
-def run_ring(size: Size, epochs: Sequence[Mapping[str, pa.Table]], scheme: Scheme, sites: int) -> Ran:
-    """Match the images of two cameras."""
+def run_ring(
+    size: Size, epochs: Sequence[Mapping[str, pa.Table]], scheme: Scheme, sites: int, on: str = SIMILAR
+) -> Ran:
+    """Match the images of two cameras, or join them on another condition."""
     streams = tuple(StreamNode(name, SCHEMA, "ts", size.window_s * SECOND, 0) for name in "AB")
-    query = Query(JoinNode(streams, f"{PREDICATE}(A.image, B.image)"), ("A.id", "B.id"))
+    query = Query(JoinNode(streams, on), ("A.id", "B.id"))
     expected, ran = Expectation("ring", plan(query), GROUPS, GROUPS, sites, ()), Ran()
     with tempfile.TemporaryDirectory(prefix="watersmeet-ring-") as folder:
         offsets = LocalOffsets()
         checkpoint = open_checkpoint(folder, expected, offsets, "ring")
-        runner = _SiteBySite(checkpoint.storage, _plain)
+        runner = _SiteBySite(checkpoint.storage, plain_column)
         function = partial(_similar, runner.count)
         options = DriverOptions(
             "ring",
             expected,
             MemoryOptions(),
             adaptation="none",
-            functions={PREDICATE: (function, ("A.image", "B.image"))},
+            functions={PREDICATE: (function, ("A.image", "B.image"))} if on == SIMILAR else {},
             ring_scheme=scheme,
         )
         loop = start_driver(checkpoint, runner, options)
@@ -103,9 +119,11 @@ def run_ring(size: Size, epochs: Sequence[Mapping[str, pa.Table]], scheme: Schem
             before = set(loop.manifest.runs)
             loop.batch(dict(tables), number)
             ran.probes += _probes(loop.manifest, scheme, before)
+            ran.held.append(_held(loop.manifest, scheme))
+            ran.file_bytes.append(sum(checkpoint.storage.size(run.path) or 0 for run in loop.manifest.runs.values()))
         ran.results = sum(len(rows) for rows in runner.results.values())
         ran.pairs, ran.busy_s = dict(sorted(runner.pairs.items())), dict(sorted(runner.busy_s.items()))
-        ran.held_rows = _held(loop.manifest, scheme)
+        ran.held_rows = ran.held[-1]
         loop.close()
     return ran
 
@@ -136,14 +154,6 @@ class _SiteBySite(LocalRunner):
             if spec.level:  # rows are only stored below the ring
                 self.busy_s[site] = self.busy_s.get(site, 0.0) + time.process_time() - started
         return pa.concat_tables(outputs)
-
-
-def _plain(rows: pa.Table, sql: str) -> pa.Array:
-    found = _PLAIN.fullmatch(sql)
-    if found is None:
-        raise ValueError(sql)
-    column = rows.column(found[1]).combine_chunks()
-    return column.field(found[2]) if len(column) else pa.array([], column.type.field(found[2]).type)
 
 
 def _held(manifest: Manifest, scheme: Scheme) -> int:

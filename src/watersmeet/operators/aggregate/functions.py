@@ -103,26 +103,31 @@ def _extreme(name: str) -> Function:
 
 def _moments_start(values: pa.Array, groups: Index) -> Parts:
     """The number of values, their mean, and the sum of the squares of how far they are from it."""
-    count, size = np.zeros(_size(groups)), _size(groups)
+    size = _size(groups)
     known = values.is_valid().to_numpy(zero_copy_only=False)
     numbers, own = (
         values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)[known],
         groups[known],
     )
     count = np.bincount(own, minlength=size).astype(np.float64)
-    mean = np.bincount(own, weights=numbers, minlength=size) / np.maximum(count, 1)
-    squares = np.bincount(own, weights=(numbers - mean[own]) ** 2, minlength=size)
+    mean = _added(own, numbers, size) / np.maximum(count, 1)
+    squares = _added(own, (numbers - mean[own]) ** 2, size)
     return [pa.array(count), pa.array(mean), pa.array(squares)]
+
+
+def _added(groups: Index, numbers: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.float64]:
+    """The sum of the numbers of each group, as floats: of no numbers at all, ``bincount`` gives integers."""
+    return np.bincount(groups, weights=numbers, minlength=size).astype(np.float64)
 
 
 def _moments_merge(parts: Parts, groups: Index) -> Parts:
     """Chan's formula for the moments of several parts together."""
     count, mean, squares = (part.to_numpy(zero_copy_only=False) for part in parts)
     size = _size(groups)
-    total = np.bincount(groups, weights=count, minlength=size)
-    whole = np.bincount(groups, weights=count * mean, minlength=size) / np.maximum(total, 1)
+    total = _added(groups, count, size)
+    whole = _added(groups, count * mean, size) / np.maximum(total, 1)
     between = count * (mean - whole[groups]) ** 2
-    return [pa.array(total), pa.array(whole), pa.array(np.bincount(groups, weights=squares + between, minlength=size))]
+    return [pa.array(total), pa.array(whole), pa.array(_added(groups, squares + between, size))]
 
 
 def _spread(lost: int, *, root: bool) -> Function:

@@ -34,7 +34,7 @@ class Output:
             if names:
                 parts = results_of_rows(blocks, number, batch.num_rows)
                 for name in names:
-                    self.traced[name] += _count(groups_in(batch, name), parts, len(self.by_group))
+                    self.traced[name] += counts_in(batch, name, len(self.by_group), parts)
 
     def count_each(self, own: Counts, rows: Sequence[pa.RecordBatch], index: Sequence[Index]) -> None:
         """Count results one by one; ``own`` is the group of each, ``index`` their rows."""
@@ -42,8 +42,8 @@ class Output:
         for batch, numbers in zip(rows, index, strict=True):
             for name in self.traced:
                 if name in batch.schema.names:
-                    groups = groups_in(batch, name)[numbers]
-                    self.traced[name] += np.bincount(groups, minlength=len(self.by_group))
+                    parts = np.bincount(numbers, minlength=batch.num_rows)
+                    self.traced[name] += counts_in(batch, name, len(self.by_group), parts)
 
 
 def results_of_rows(blocks: Blocks, number: int, rows: int) -> Index:
@@ -78,15 +78,22 @@ def with_groups(rows: pa.RecordBatch, name: str, groups: Counts) -> pa.RecordBat
     return rows.append_column(name, column)
 
 
-def groups_in(rows: pa.RecordBatch, name: str) -> Counts:
-    """The groups that a column of rows tells.
+def counts_in(rows: pa.RecordBatch, name: str, length: int, weights: Counts | None = None) -> Counts:
+    """How many of some rows, or of what each stands for, came through each group that a column tells.
 
-    >>> rows = with_groups(pa.record_batch({"x": [1, 2]}), "#join1.group", np.array([7, 65535]))
-    >>> groups_in(rows, "#join1.group").tolist()
-    [7, 65535]
+    A row without a match came through no group of the side that it lacks.
+
+    >>> rows = with_groups(pa.record_batch({"x": [1, 2, 3]}), "#join1.group", np.array([1, 2, 1]))
+    >>> counts_in(rows, "#join1.group", 4, np.array([5, 7, 1])).tolist()
+    [0, 6, 7, 0]
     """
-    groups: Counts = rows.column(name).to_numpy().view(np.uint16).astype(np.int64)
-    return groups
+    column = rows.column(name)
+    if column.null_count:
+        known = column.is_valid()
+        weights = None if weights is None else weights[known.to_numpy(zero_copy_only=False)]
+        column = column.filter(known)
+    groups = column.to_numpy().view(np.uint16).astype(np.int64)
+    return np.bincount(groups, weights, minlength=length).astype(np.int64)
 
 
 def _count(groups: Counts, weights: Counts, length: int) -> Counts:

@@ -22,7 +22,7 @@ from watersmeet.operators.join.generations import Piece
 from watersmeet.operators.join.probe import Side
 from watersmeet.operators.join.product import Blocks, batches
 from watersmeet.operators.join.task import BATCH_LIMIT_ROWS, JoinTask
-from watersmeet.operators.join.trace import Output, results_of_rows
+from watersmeet.operators.join.trace import Output, results_of_rows, with_groups
 from watersmeet.operators.ranges import Index
 from watersmeet.operators.results import Results
 from watersmeet.state.groups import group_of
@@ -86,7 +86,12 @@ class OuterTask:
             index = np.arange(len(some))
             self.output.count_each(group_of(some.hashes, self.join.groups), [some.rows], [index])
             own = {field.name: pa.nulls(len(some), field.type) for field in nulls}
-            yield Results((some.rows,), (index,), own)
+            yield Results((self._told(some),), (index,), own)
+
+    def _told(self, rows: SortedRows) -> pa.RecordBatch:
+        """Rows with their groups, if an operator above asks for these."""
+        name = self.join.group_column
+        return rows.rows if name is None else with_groups(rows.rows, name, group_of(rows.hashes, self.join.groups))
 
     def _first_matched(self, gathered: Sequence[Gathered]) -> Mask:
         """The rows that have a match now and had none before."""
@@ -114,11 +119,13 @@ class OuterTask:
 
     def _matched(self, own: Index, side: Gathered, matched: Mask) -> Iterator[Results]:
         index = np.flatnonzero(matched)
-        groups = own[side.owners]
+        groups, rows = own[side.owners], side.rows
+        if self.join.group_column is not None:
+            rows = with_groups(rows, self.join.group_column, groups)
         for start in range(0, len(index), BATCH_LIMIT_ROWS):
             some = index[start : start + BATCH_LIMIT_ROWS]
             self.output.count_each(groups[some], [side.rows], [some])
-            yield Results((side.rows,), (some,))
+            yield Results((rows,), (some,))
 
 
 def _with_places(rows: pa.RecordBatch, count: int) -> pa.RecordBatch:

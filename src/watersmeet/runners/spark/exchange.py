@@ -42,11 +42,20 @@ class Exchange(Protocol):
 
 
 def exchange_of(spark: SparkSession, site_keys: Sequence[int]) -> Exchange:
-    """The exchange for a session, with a cached row for every site; cached where the first tasks happen to run."""
-    numbers = spark.range(0, len(site_keys), 1, 1)
+    """The exchange for a session, with a cached row for every site.
+
+    Where there are several executors, the rows are cached by a job of their own, while no other task takes a slot:
+    Spark deals out tasks to executors in turn. A row is first made by a task of its own, as the one that caches it
+    prefers the host where it was made.
+    """
+    is_alone = has_one_executor(spark)
+    numbers = spark.range(0, len(site_keys), 1, 1 if is_alone else len(site_keys))
     sites = numbers.select(F.element_at(F.lit(list(site_keys)), (F.col("id") + 1).cast(IntegerType())).alias(SITE))
     anchor = Anchor(sites.repartition(len(site_keys), SITE).persist())
-    return UnionExchange(anchor) if has_one_executor(spark) else JoinExchange(anchor)
+    if is_alone:
+        return UnionExchange(anchor)
+    anchor.sites.write.format("noop").mode("overwrite").save()
+    return JoinExchange(anchor)
 
 
 @dataclass

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.adapt.ring.cost import Goal
+from watersmeet.adapt.ring.relocation import Relocation
 from watersmeet.driver.checkpoint import Checkpoint, Expectation, open_checkpoint
 from watersmeet.driver.loop import Loop
 from watersmeet.driver.progress import History
@@ -67,6 +68,7 @@ class Start:
     adaptation: str = DEFAULT_ADAPTATION
     ring_scheme: Scheme = PSP
     ring_goal: Goal | None = None
+    ring_relocation: Relocation = "aggressive"
     functions: Mapping[str, Function] = field(default_factory=dict)
 
     @property
@@ -129,9 +131,10 @@ class Run:
         self.query.stop()
 
     def process_all(self) -> None:
-        """Wait until all input that is there has been joined, and have rows come out that are due."""
+        """Wait until all input that is there has been joined, with parked groups, too; rows that are due come out."""
         self.query.processAllAvailable()
         if not self.start.ends_by_itself:
+            self._upkeep.drain()
             self._upkeep.final()
 
     def cleanup(self) -> None:
@@ -234,5 +237,6 @@ def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str
         functions=start.functions,
         ring_scheme=start.ring_scheme,
         ring_goal=start.ring_goal,
+        ring_relocation=start.ring_relocation,
     )
     return start_driver(checkpoint, runner, options)

@@ -23,7 +23,7 @@ from watersmeet.runners.spark.levels import FirstDelta, finish, next_delta, run_
 from watersmeet.runners.spark.one_task import TOO_MANY, Load, LocalWay, Way, input_bytes
 from watersmeet.runners.spark.projection import Projection
 from watersmeet.runners.spark.reports import Reports
-from watersmeet.runners.spark.session import clone_session, prepare_stream_session
+from watersmeet.runners.spark.session import clone_session, default_sites, executor_names, prepare_stream_session
 from watersmeet.runners.spark.sinks import Sink, Written
 from watersmeet.runners.spark.split import Routing, Shared, site_keys
 from watersmeet.runners.spark.union import UnionLayout
@@ -89,7 +89,9 @@ class SparkRunner:
             load = Load.of(effects, writes_files=self.files is not None)
             took_ms = (time.monotonic() - started) * 1000
             self.local.learn(job.way, load, took_ms, step.levels, job.input_bytes)
-        return replace(self._done(step, effects, written), results=results)
+        executors = () if ready.exchange.leads else executor_names(self.session)
+        done = replace(self._done(step, effects, written), results=results)
+        return replace(done, executors=executors, slots=default_sites(self.session))
 
     def _done(self, step: Step[DataFrame], effects: list[Effects], written: Written | None) -> Done:
         if self.files is None or self.files.path is None:
@@ -106,6 +108,8 @@ class SparkRunner:
         if self._ready is None or not self._ready.serves(session, step.manifest.sites):
             self.close()
             self._ready = Ready.of(session or clone_session(self.session), step, self.union)
+        elif self._ready.placement != step.manifest.placement:
+            self._ready.spread(step.manifest.placement)
         self.reports.clear()
         return self._ready
 
@@ -119,6 +123,7 @@ class Ready:
     exchange: Exchange
     batch_limit: BatchLimit
     first: FirstDelta
+    placement: int = 0
     routing: Routing | None = None
 
     @classmethod
@@ -126,7 +131,13 @@ class Ready:
         """Prepare a session that is our own or the stream's."""
         prepare_stream_session(session)
         keys = site_keys(step.manifest.sites)
-        return cls(session, keys, exchange_of(session, keys), BatchLimit.of(session), FirstDelta(union))
+        exchange, limit = exchange_of(session, keys), BatchLimit.of(session)
+        return cls(session, keys, exchange, limit, FirstDelta(union), step.manifest.placement)
+
+    def spread(self, placement: int) -> None:
+        """Have sites run on other executors: the anchor that holds them is made anew."""
+        self.exchange.release()
+        self.exchange, self.placement = exchange_of(self.session, self.keys), placement
 
     def serves(self, session: SparkSession | None, sites: int) -> bool:
         """Whether it can be used for a step; one without a batch can use any session that there is."""

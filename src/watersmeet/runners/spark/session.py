@@ -59,6 +59,17 @@ def has_one_executor(spark: SparkSession) -> bool:
     return context is not None and (str(context.master) == "local" or str(context.master).startswith("local["))
 
 
+def executor_names(spark: SparkSession) -> tuple[str, ...]:
+    """The ids of all executors that are registered now, as Spark's pages show them; none where there is but the driver.
+
+    It is one question to the driver's own scheduler, of some milliseconds. An id is never used again.
+    """
+    if has_one_executor(spark):
+        return ()
+    context = spark.sparkContext._jsc.sc()  # noqa: SLF001 -- PySpark's status tracker knows jobs, and no executors
+    return tuple(sorted(str(context.getExecutorIds().mkString(" ")).split()))
+
+
 def default_sites(spark: SparkSession) -> int:
     """As many sites as the session runs tasks at once."""
     context = getattr(spark, "_sc", None)
