@@ -20,6 +20,7 @@ from watersmeet.lab.reproduce.experiments import (
     lazy_17,
     lazy_20,
     lazy_21,
+    psp_on_spark,
 )
 from watersmeet.lab.reproduce.experiments.relocation import cumulative
 from watersmeet.lab.reproduce.experiments.sites import ALTERNATING, BY_SITE, NONE, SMALL, UNEVEN
@@ -29,7 +30,18 @@ from watersmeet.lab.reproduce.setting import Size, Treatment
 from watersmeet.lab.reproduce.strategies import thresholds
 
 SIZE = Size(epochs=12, rows=660, tuple_range=1_200, groups=30)
-LAZY = ("lazy-06", "lazy-07", "lazy-14", "lazy-15", "lazy-16", "lazy-17", "lazy-20", "lazy-21", "flux-two-sites")
+LAZY = (
+    "lazy-06",
+    "lazy-07",
+    "lazy-14",
+    "lazy-15",
+    "lazy-16",
+    "lazy-17",
+    "lazy-20",
+    "lazy-21",
+    "flux-two-sites",
+    "psp-on-spark",
+)
 
 
 def test_all_need_several_executors():
@@ -172,6 +184,15 @@ def test_simulator_and_engine_make_the_same_moves_or_not():
     there_and_back = [*ways, (0, 1), (1, 0)]
     assert [finding.held for finding in flux_two_sites.judge(there_and_back, ways)] == [True, False, True]
     assert [finding.held for finding in flux_two_sites.judge([], ways)] == [False, False, False]
+
+
+def test_a_ring_holds_nothing_twice_and_shares_its_work_or_not():
+    def runs(rows, busiest_ms):
+        one = replace(made(), state_rows=(100, 100), busiest_ms=(99, 80))
+        return Runs(SMALL[1], 0, one, {"4": replace(one, state_rows=(rows, rows), busiest_ms=(99, busiest_ms))})
+
+    assert held(psp_on_spark._judge, runs(102, 25)) == [True, True]  # noqa: SLF001
+    assert held(psp_on_spark._judge, runs(103, 26)) == [False, False]  # noqa: SLF001
 
 
 @pytest.mark.slow

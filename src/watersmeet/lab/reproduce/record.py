@@ -57,7 +57,8 @@ class Record:
     """One run; ``output`` has the results of each epoch, ``memory`` the live bytes of each site before it spilled.
 
     ``state_rows`` are the rows that all sites hold after each epoch, and ``busy_ms`` is how long they worked in it
-    together, by the clock. ``epoch_ms`` is how long each epoch took in all.
+    together, by the clock, ``busiest_ms`` how long the busiest of them did.
+    ``epoch_ms`` is how long each epoch took in all.
     """
 
     output: tuple[int, ...]
@@ -69,6 +70,7 @@ class Record:
     busy_ms: tuple[int, ...]
     moves: tuple[Move, ...] = ()
     epoch_ms: tuple[int, ...] = ()
+    busiest_ms: tuple[int, ...] = ()
 
     @property
     def results(self) -> int:
@@ -135,9 +137,10 @@ def record(reports: Sequence[Report], events: Iterable[Report], fingerprint: Fin
     output = tuple(each["rowsOut"] for each in epochs)
     state_rows = tuple(each["stateRows"] for each in epochs)
     busy_ms = tuple(sum(site["busyMs"] for site in each["sites"]) for each in epochs)
+    busiest_ms = tuple(max(site["busyMs"] for site in each["sites"]) for each in epochs)
     cleanup = _cleanup([each for each in metrics if "cleanup" in each])
     epoch_ms = tuple(report["batchDuration"] for report in reports if _is_epoch(report) and "batchDuration" in report)
-    return Record(output, memory, spills, cleanup, fingerprint, state_rows, busy_ms, moves, epoch_ms)
+    return Record(output, memory, spills, cleanup, fingerprint, state_rows, busy_ms, moves, epoch_ms, busiest_ms)
 
 
 def _is_epoch(report: Report) -> bool:

@@ -71,12 +71,12 @@ class Ran:
         return mean(self.file_bytes[size.window_s :])
 
 
-def images(size: Size, seed: int = 15) -> list[dict[str, pa.Table]]:
-    """The epochs of two cameras: grey images, some alike."""
+def images(size: Size, names: str = "AB", seed: int = 15) -> list[dict[str, pa.Table]]:
+    """The epochs of some cameras: grey images, some alike."""
     rng, epochs = np.random.default_rng(seed), []
     for epoch in range(size.epochs):
         tables = {}
-        for name in "AB":
+        for name in names:
             shades = np.repeat(rng.integers(0, 250, size.rows)[:, None], size.pixels, axis=1)
             pixels = (shades + rng.integers(0, 6, shades.shape)).astype(np.uint8)
             offsets = np.arange(size.rows + 1, dtype=np.int32) * size.pixels
@@ -104,7 +104,7 @@ def run_ring(
         offsets = LocalOffsets()
         checkpoint = open_checkpoint(folder, expected, offsets, "ring")
         runner = _SiteBySite(checkpoint.storage, plain_column)
-        function = partial(_similar, runner.count)
+        function = partial(_counted, runner.count)
         options = DriverOptions(
             "ring",
             expected,
@@ -128,9 +128,13 @@ def run_ring(
     return ran
 
 
-def _similar(count: Callable[[int], None], left: pa.Array, right: pa.Array) -> pa.Array:
-    """Whether two images differ by few shades on average."""
+def _counted(count: Callable[[int], None], left: pa.Array, right: pa.Array) -> pa.Array:
     count(len(left))
+    return similar(left, right)
+
+
+def similar(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Whether two images differ by few shades on average."""
     if not len(left):
         return pa.array([], pa.bool_())
     one, other = (each.flatten().to_numpy().reshape(len(each), -1).astype(np.int16) for each in (left, right))

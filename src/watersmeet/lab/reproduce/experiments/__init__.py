@@ -39,6 +39,7 @@ _MODULES = (
     "psp_8ab",
     "psp_8cf",
     "psp_8gh",
+    "psp_on_spark",
 )
 
 
