@@ -16,7 +16,7 @@ from watersmeet.lab.ring import local
 
 CAMERAS = "ABC"
 WINDOW_S = 20
-FULL = Size(epochs=32, rows=50, tuple_range=800, groups=local.GROUPS)
+FULL = Size(epochs=32, rows=16, tuple_range=2_000, groups=local.GROUPS)
 QUICK, QUICK_BUDGET = Size(epochs=4, rows=6, tuple_range=20, groups=8), 5_000
 
 
