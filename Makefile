@@ -4,7 +4,7 @@ INSTALLED := .venv/.installed
 JAVA      := JAVA_HOME=$$(sh scripts/java.sh) && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-processes test-all coverage bench lint format lock clean
+.PHONY: help setup java demo test test-long test-all coverage bench lint format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -22,11 +22,13 @@ demo: setup ## Run the demonstration
 	@$(JAVA) .venv/bin/watersmeet demo
 
 # Two processes, each with a session of its own; sessions are short, so Java need not compile for long runs.
-test: setup ## Run the tests, all but those that take long or start processes of their own
+test: setup ## Run the tests that are quick
 	@$(JAVA) SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" EXAMPLES_MOST=10 \
-	    .venv/bin/python -m pytest -m "not slow and not processes" --numprocesses 2 --dist worksteal
+	    .venv/bin/python -m pytest -m "not slow and not long and not processes" --numprocesses 2 --dist worksteal
 
-test-processes: setup ## Run the tests that start drivers, executors or commands of their own
+test-long: setup ## Run the tests that take some seconds, or start drivers, executors or commands of their own
+	@$(JAVA) EXAMPLES_MOST=20 .venv/bin/python -m pytest -m "long and not slow and not processes" \
+	    --numprocesses 2 --dist worksteal
 	@$(JAVA) .venv/bin/python -m pytest -m "processes and not slow"
 
 test-all: setup ## Run all tests
@@ -36,7 +38,7 @@ test-all: setup ## Run all tests
 coverage: $(INSTALLED) ## Run the tests without Spark, and check how many lines they reach
 	@.venv/bin/coverage erase
 	@EXAMPLES_MOST=20 COVERAGE_PROCESS_START=pyproject.toml .venv/bin/python -m pytest \
-	    -m "not spark and not slow" --numprocesses 2 --dist worksteal \
+	    -m "not spark and not slow and not long" --numprocesses 2 --dist worksteal \
 	    --ignore=tests/cli --ignore=tests/lab --ignore=src/watersmeet/cli --ignore=src/watersmeet/lab
 	@.venv/bin/coverage combine --quiet
 	@.venv/bin/coverage report

@@ -73,6 +73,18 @@ def test_an_executor_that_was_replaced_between_two_steps_is_seen():
     assert (change.joined, change.lost, change.spreads) == (("c",), ("b",), True)
 
 
+def test_sites_that_spark_has_dealt_out_unevenly_are_spread_anew():
+    [change] = after_a_step(ExecutorPolicy(), ["a", "b"], ["x", "x", "y", "x"])
+    assert (change.before, change.after, change.spreads) == (2, 2, True)
+    assert "one of 2 executors has 3 for each of its processes, and another 1" in change.reason
+    assert after_a_step(ExecutorPolicy(), ["a", "b"], ["x", "y", "y", "x"]) == []
+
+
+def test_an_executor_with_more_processes_may_have_more_sites():
+    executors = Executors(("a", "b"), 4, ("x", "x", "y", "x"), {"x": 3, "y": 1})
+    assert not list(ExecutorPolicy().suggest(View("step", empty_manifest(), executors=executors)))
+
+
 def test_sites_that_stay_uneven_are_not_spread_for_ever():
     policy = ExecutorPolicy()
     found = [after_a_step(policy, ["a", "b"], ["x", "x"]) for _ in range(TRIES_MOST + 3)]

@@ -155,6 +155,30 @@ def test_the_policy_merges_by_age_where_rows_end_and_by_size_where_they_do_not()
 # --- together ---------------------------------------------------------------------------------------------------------
 
 
+def within(first, second):
+    return f"{second}.ts BETWEEN {first}.ts AND {first}.ts + INTERVAL 40 MICROSECONDS"
+
+
+def tree(how, on):
+    """A tree of joins that conditions alone bound."""
+    a, b, c = (StreamNode(name, SCHEMA, "ts", None, 0) for name in "ABC")
+    below = JoinNode((a, b), f"A.k = B.k AND {within('A', 'B')}")
+    query = Query(JoinNode((below, c), f"A.k = C.k AND {on}", how), ("A.k", "A.ts", "B.ts"))
+    return plan(query, type_of=lambda *_: SCHEMA.field("ts").type)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("on", [within("A", "C"), within("B", "C"), within("C", "A")])
+def test_conditions_between_streams_of_different_operators_keep_state_flat(tmp_path, how, on):
+    query, rows = InProcess(tree(how, on), str(tmp_path), sites=1), []
+    for epoch in range(60):
+        begins = np.arange(2) + 10 * epoch
+        table = pa.table([pa.array(begins % 5), pa.array(begins, SCHEMA.field("ts").type)], SCHEMA)
+        query.epoch(dict.fromkeys("ABC", table))
+        rows.append(query.manifest.rows)
+    assert max(rows[30:]) <= max(rows[:30])
+
+
 @pytest.mark.parametrize("per_epoch", [1, 7])
 def test_state_and_runs_stay_flat_over_many_epochs(tmp_path, per_epoch):
     query, window = InProcess(windowed(window=50), str(tmp_path), sites=1), 50

@@ -180,6 +180,28 @@ def test_duplicates_are_dropped_by_all_columns_that_are_selected(spark):
     assert run(rows.drop_duplicates(), sites=2, memoryBudget=1) == multiset(wanted.toArrow())
 
 
+@pytest.mark.parametrize("options", [{}, {"memoryBudget": 1}])
+def test_duplicates_by_some_columns_leave_one_whole_row_of_each(spark, options):
+    rows = alone(spark).select("k", "n", "array(k, k) AS twice")
+    sink, _ = ran(rows.dropDuplicates(["k"]), **options)
+    everything = [(row["k"], row["n"], [row["k"]] * 2) for table in DATA for row in table.to_pylist()]
+    got = [(row["k"], row["n"], row["twice"]) for table in sink.epochs.values() for row in table.to_pylist()]
+    assert sorted(str(row[0]) for row in got) == sorted({str(row[0]) for row in everything})
+    assert all(row in everything for row in got), "values are of one row"
+
+
+@pytest.mark.parametrize("names", [None, ["k"], ["A.k", "B"]])
+def test_joined_rows_without_repetition_have_their_streams_as_ever(spark, names):
+    a, b = streams_of(spark, {"A": [pa.table({"k": [1, 1, 2], "v": [7, 7, 8]})], "B": [pa.table({"k": [1, 2, 2]})]})
+    rows = a.join(b, "k")
+    sink, _ = ran(rows.dropDuplicates(names))
+    assert rows.dropDuplicates(names).columns == rows.columns
+    assert sorted(str(row) for table in sink.epochs.values() for row in table.to_pylist()) == [
+        "{'A': {'k': 1, 'v': 7}, 'B': {'k': 1}}",
+        "{'A': {'k': 2, 'v': 8}, 'B': {'k': 2}}",
+    ]
+
+
 @pytest.mark.slow
 def test_distinct_results_of_a_join(spark):
     a, b = streams_of(spark, {"A": DATA, "B": DATA})
@@ -284,6 +306,17 @@ def bad(spark):
         "two of one name": (lambda: a.groupBy("k").agg("sum(n) AS k"), "called k", "AS"),
         "nothing": (lambda: a.groupBy("k").agg(), "nothing", "count"),
         "a sliding window": (lambda: a.groupBy("window(ts, '2 minutes', '1 minute')").count(), "WINDOW", "slide"),
+        "a session": (
+            lambda: a.groupBy("session_window(ts, '2 minutes')").count(),
+            "SESSION_WINDOW",
+            "a session grows",
+        ),
+        "a session as a Column": (
+            lambda: a.groupBy(F.session_window("ts", "2 minutes")).count(),
+            "(?i)session",
+            "grows",
+        ),
+        "a part of a window": (lambda: a.groupBy("window(ts, '1 minute').start").count(), "WINDOW", "made of"),
         "a window of a number": (
             lambda: a.groupBy("window(n, '1 minute')").count(),
             "Spark does not accept",
@@ -299,7 +332,7 @@ def bad(spark):
         "groups of groups": (lambda: counted.groupBy("count"), "grouped already", "group"),
         "distinct groups": (counted.distinct, "grouped already", "group"),
         "a joined aggregate": (lambda: counted.join(b, "k"), "aggregate", "join first"),
-        "some columns of more": (lambda: a.dropDuplicates(["k"]), "besides", "select"),
+        "duplicates by an unknown column": (lambda: a.dropDuplicates(["kk"]), "kk", "k"),
         "complete mode": (lambda: counted.writeStream.outputMode("complete"), "complete", "update"),
         "update into files": (
             lambda: counted.writeStream.outputMode("update").option("checkpointLocation", "c").start("out"),

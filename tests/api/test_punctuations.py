@@ -133,6 +133,7 @@ def test_rows_and_groups_that_punctuations_may_let_out_are_not_warned_of(spark):
         check_ends(relation.plan(), {"availableNow": True}, ends_input=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("retention", "rows"), [("1 minute", [2]), ("1 day", [])])
 def test_promises_are_forgotten_after_their_retention(spark, retention, rows):
     times = [datetime(2026, 1, 1, 12, minute, tzinfo=UTC) for minute in (0, 30, 30, 30, 30, 31)]

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql.functions import expr as spark_expr
 
 import watersmeet as wm
 
@@ -80,6 +81,22 @@ def test_what_only_spark_can_evaluate_is_asked_of_the_results(spark):
     assert shown(spark, "left_to_spark") == expected
 
 
+TEXTS = ["", "a", "ab", "abc", "a%", "a%b", "_b", "xb", "a\\%", "é", "éa", None]
+
+
+@pytest.mark.parametrize(
+    "on", ["A.t LIKE CONCAT(B.t, '%')", "startswith(A.t, B.t)", "LEFT(A.t, LENGTH(B.t)) = B.t AND A.n <> B.n"]
+)
+def test_texts_that_begin_with_others_are_those_of_a_batch_join(spark, on):
+    table = pa.table({"t": pa.array(TEXTS), "n": range(len(TEXTS))}).append_column("ts", pa.array([START] * len(TEXTS)))
+    flow, timed = wm.Flow(spark), {"time": "ts", "window": "1 minute", "watermark": "1 minute"}
+    a, b = (flow.stream(name, wm.testing.replay(spark, [table]), **timed) for name in "AB")
+    run(flow.join(a, b, on=on).select("A.n AS a", "B.n AS b"), "prefixes", sites=2)
+    frame = spark.createDataFrame(list(zip(TEXTS, range(len(TEXTS)), strict=True)), "t string, n int")
+    batch = frame.alias("A").join(frame.alias("B"), on=spark_expr(on)).selectExpr("A.n AS a", "B.n AS b")
+    assert shown(spark, "prefixes") == sorted(tuple(row) for row in batch.collect())
+
+
 def near(left, right):
     return pc.less(pc.abs(pc.subtract(left, right)), 0.5)
 
@@ -128,6 +145,15 @@ def test_an_aggregate_of_a_ring_and_a_ring_above_an_equality(spark):
         if is_met and abs(a["f"] - c["f"]) < 1 and b["x"] <= c["x"]:
             expected[a["x"]] = expected.get(a["x"], 0) + 1
     assert shown(spark, "counted") == sorted(expected.items())
+
+
+def test_a_query_is_the_same_whatever_was_written_before_it(spark):
+    flow, (a, b), _ = streams(spark)
+    with pytest.raises(wm.errors.UnknownNameError):
+        flow.join(a, b, on=wm.predicate(near, "A.f", "B.g"))
+    plans = [flow.join(a, b, on=["A.x >= B.x", wm.predicate(near, "A.f", "B.f")]).shape for _ in range(2)]
+    assert plans[0].plan() == plans[1].plan()
+    assert [list(each.functions) for each in plans] == [["wm_predicate_1_near"]] * 2
 
 
 def fails_on_seven(left, right):
@@ -182,6 +208,7 @@ def test_what_cannot_be_a_ring_is_refused(spark):
         run(endless.join(c, d, on="C.x < D.x").select("C.x AS x"), "endless")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("window", ["30 seconds", None], ids=["windows", "no windows"])
 def test_what_does_not_fit_into_a_budget_waits_on_disk(spark, window):
     flow = wm.Flow(spark)
@@ -198,6 +225,7 @@ def test_what_does_not_fit_into_a_budget_waits_on_disk(spark, window):
     assert {"spill", "cleanup"} <= kinds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("goal", ["latency", "output"])
 def test_a_ring_gets_the_length_that_is_best_for_a_goal(spark, goal):
     flow, (a, b), rows = streams(spark, epochs=7, rows=30)

@@ -313,3 +313,19 @@ def test_rejected_rows_are_written_where_the_user_says(spark: SparkSession, tmp_
         (1, "late", 3, "late"),
         (1, "null time", 4, None),
     ]
+
+
+def test_rejected_rows_have_their_microseconds_whatever_the_zone_of_the_session(spark, zone, tmp_path):
+    schema = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("plain", pa.timestamp("us"))])
+    times = [[5 * SECOND], [1_234_567], [-1], []]
+    columns = [[pa.array([1] * len(some), pa.int64()), *[pa.array(some, pa.int64())] * 2] for some in times]
+    tables = [pa.table(some, schema.names).cast(schema) for some in columns]
+    a = wm.Flow(spark).stream("A", wm.testing.replay(spark, tables), time="ts", watermark="0 seconds")
+    writer = a.groupBy("A.k").count().writeStream.format("noop").outputMode("update")
+    query = writer.option("rejectedPath", str(tmp_path / "no")).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    found = [json.loads(row.row) for row in spark.read.parquet(str(tmp_path / "no")).orderBy("epoch").collect()]
+    assert [(row["ts"], row["plain"]) for row in found] == [
+        ("1970-01-01T00:00:01.234567Z", "1970-01-01T00:00:01.234567"),
+        ("1969-12-31T23:59:59.999999Z", "1969-12-31T23:59:59.999999"),
+    ], zone

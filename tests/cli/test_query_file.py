@@ -178,6 +178,19 @@ def test_a_single_stream_may_be_aggregated(tmp_path):
     assert query.options["rejectedPath"] == str(tmp_path / "rejected")
 
 
+def test_rows_of_a_single_stream_may_be_distinct(tmp_path):
+    alone = "\n".join(ALONE.splitlines()[4:])
+    assert load(written(tmp_path, "distinct = true\n" + alone)).distinct is True
+    assert load(written(tmp_path, 'distinct = ["k"]\n' + alone)).distinct == ["k"]
+    with pytest.raises(QueryError, match="distinct and aggregate"):
+        load(written(tmp_path, "distinct = true\n" + ALONE))
+
+
+def test_all_paths_start_at_the_file(tmp_path):
+    query = load(written(tmp_path, ALONE + 'copyLocation = "copies"\n'))
+    assert query.options["copyLocation"] == str(tmp_path / "copies")
+
+
 def test_groups_may_be_told_of_over_their_last_rows(tmp_path):
     query = load(written(tmp_path, 'over = { time = "10 minutes" }\n' + ALONE))
     assert query.over == OverTable(time="10 minutes")

@@ -1,4 +1,7 @@
-"""The laws of time, outer joins, promises, aggregates and rings on two real executors. A program of its own."""
+"""The laws of disturbed joins, time, outer joins, promises, aggregates, rings and functions on two real executors.
+
+A program of its own.
+"""
 
 import sys
 import warnings
@@ -11,9 +14,9 @@ from tests.law import test_law_of_aggregates_on_spark as aggregates
 from tests.law import test_law_of_outer_joins_on_spark as outer
 from tests.law import test_law_of_rings_on_spark as rings
 from tests.law import test_law_of_time_on_spark as times
-from tests.law.test_law_of_aggregates import grouped_cases
+from tests.law import test_law_on_spark as joins
 from tests.law.test_law_on_spark import LAW
-from tests.support.draws import outer_cases, promised_cases, timed_cases
+from tests.support.draws import outer_cases, promised_cases, skewed_cases, timed_cases
 
 OPTIONS = st.fixed_dictionaries(
     {"partitionGroups": st.sampled_from([1, 7, 300]), "sites": st.integers(2, 3)},
@@ -21,14 +24,27 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-def main(examples: int) -> None:
+def main(examples: int, *names: str) -> None:
+    """Check so many examples of all laws, or of some."""
     warnings.simplefilter("ignore")
     spark = session("local-cluster[2,1,512]")
     some = settings(LAW, max_examples=examples, database=None, derandomize=True)
-    for law in (_times, _outer, _promises, _aggregates, _rings):
+    for law in (_disturbed, _times, _outer, _promises, _aggregates, _rings, _functions):
+        if names and law.__name__ not in names:
+            continue
         some(law(spark))()
         print("holds", law.__name__, flush=True)  # noqa: T201
     spark.stop()
+
+
+def _disturbed(spark: SparkSession):
+    """Groups move, are split and are parked between executors."""
+
+    @given(skewed_cases(), joins.DISTURBED, joins.SEEDS)
+    def law(case, options, seed) -> None:
+        joins.check_disturbed(spark, case, options, seed)
+
+    return law
 
 
 def _times(spark: SparkSession):
@@ -56,7 +72,7 @@ def _promises(spark: SparkSession):
 
 
 def _aggregates(spark: SparkSession):
-    @given(grouped_cases(windows=False), OPTIONS)
+    @given(aggregates.CASES, OPTIONS)
     def law(case, options) -> None:
         aggregates.check(spark, case, options, shortcut=False)
 
@@ -71,5 +87,15 @@ def _rings(spark: SparkSession):
     return law
 
 
+def _functions(spark: SparkSession):
+    """Functions of the user's travel to all executors."""
+
+    @given(rings.WITH_FUNCTIONS, OPTIONS)
+    def law(case, options) -> None:
+        rings.check(spark, case, {"memoryBudget": "64m", **options}, shortcut=False)
+
+    return law
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), *sys.argv[2:])

@@ -36,7 +36,7 @@ def start(spark: SparkSession, folder: Path, seed: int, *, now: bool = True) -> 
     if variant.through_spark:  # Spark's own writer instead of the site tasks
         writer = writer.option("maxRecordsPerFile", 1000)
     writer = writer.option("sites", 2)
-    with wm.testing.thrown(shortcut=variant.shortcut):
+    with wm.testing.thrown(shortcut=variant.shortcut, staged_from=variant.staged_from):
         return (writer.trigger(availableNow=True) if now else writer).start()
 
 

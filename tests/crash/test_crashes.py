@@ -110,10 +110,12 @@ def test_a_driver_killed_between_spill_and_cleanup_loses_and_repeats_nothing(spa
     kill_driver_at(spark, tmp_path, "after-sink", 5, spills=True)
 
 
+@pytest.mark.long
 def test_a_worker_killed_in_cleanup_loses_and_repeats_nothing(spark, tmp_path, monkeypatch):
     kill_worker_at(spark, tmp_path, monkeypatch, "mid-cleanup", 5, spills=True)
 
 
+@pytest.mark.long
 def test_a_worker_killed_while_rows_come_alone_loses_and_repeats_nothing(spark, tmp_path, monkeypatch):
     kill_worker_at(spark, tmp_path, monkeypatch, "before-effects", 6, "outer")
 

@@ -10,7 +10,7 @@ from tests.support.oracle import answer
 from tests.support.rules import accepted_rows, lives_overlap
 
 from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, JoinNode, Query, StreamNode
-from watersmeet.planning.aggregates import WINDOW_TYPE
+from watersmeet.planning.windows import WINDOW_TYPE
 
 EPOCHS = 4
 WITH_BUDGET = 1000
@@ -43,6 +43,11 @@ class Variant:
         kind = KINDS[seed % WITH_BUDGET // WAYS % len(KINDS)]
         key = "m" if seed // 4 % 2 == 0 else "t"
         return cls(kind, bool(seed % 2), seed // 2 % 2 == 0, key, seed >= WITH_BUDGET)
+
+    @property
+    def staged_from(self) -> int | None:
+        """Results that go through Spark are staged in files where one task may do everything, and handed over else."""
+        return 0 if self.through_spark and self.shortcut else None
 
     @property
     def conditions(self) -> tuple[str, str]:

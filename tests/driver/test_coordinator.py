@@ -16,9 +16,9 @@ from watersmeet.adapt.expiring.policy import ExpirePolicy
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.merging.policy import MergePolicy
 from watersmeet.adapt.moving.announcing import TakeOverPolicy
-from watersmeet.adapt.moving.distribution import ResizePolicy
+from watersmeet.adapt.moving.distribution import SETTLED, ResizePolicy
 from watersmeet.adapt.moving.executors import ExecutorPolicy
-from watersmeet.adapt.moving.load import EpochLoad
+from watersmeet.adapt.moving.load import EpochLoad, Executors
 from watersmeet.adapt.moving.memory import MemoryPolicy
 from watersmeet.adapt.policy import MemoryOptions, Merge, Moment, Suggestion, View
 from watersmeet.adapt.spilling.policy import SpillPolicy
@@ -98,6 +98,29 @@ def test_a_site_that_has_given_groups_away_need_not_spill():
     view = View("step", manifest, {JOIN: Statistics.cold(4)}, load=load)
     found = [Coordinator.of(options, 2, 1, movers=movers).decide(view) for movers in ([], [MemoryPolicy(options)])]
     assert [[type(each) for each in changes] for changes in found] == [[SpillGroups], [MoveGroups]]
+
+
+def test_a_site_that_groups_have_just_moved_to_spills_others_if_it_has_to():
+    """A group that moves is not spilled in the same step; that must not keep others from going in its stead."""
+    manifest = holding(empty_manifest(), [run_file("x", 0, 1, 2, 3)], [part("x", 0, 1, 2, 3)])
+    moved = {JOIN: GroupSet.of([2])}
+    move = Suggestion(MoveGroups(JOIN, moved[JOIN], SiteId(1), SiteId(0)), moved)
+    for seed in range(5):
+        coordinator = Coordinator.of(MemoryOptions(150, fraction=0.1, seed=seed), 2, 1, movers=[Fixed([move])])
+        first, spill = coordinator.decide(View("step", manifest, {JOIN: Statistics.cold(4)}))
+        assert (first, type(spill), spill.site) == (move.what, SpillGroups, 0)
+        assert spill.live_bytes == 300
+        assert not spill.groups[JOIN] - GroupSet.of([0, 1])
+
+
+def test_fewer_sites_spill_what_is_too_much_for_them_at_once():
+    manifest = holding(empty_manifest(), [run_file("x", 0, 1, 2, 3)], [part("x", 0, 1, 2, 3)])
+    coordinator = Coordinator.of(MemoryOptions(250, fraction=0.1), 2, 1, sites_follow=True)
+    view = View("step", manifest, {JOIN: Statistics.cold(4)}, executors=Executors(("a",), 1, ("a", "a")))
+    for _ in range(SETTLED - 1):
+        assert coordinator.decide(view) == []
+    reroute, spill = coordinator.decide(view)
+    assert (reroute.sites, spill.live_bytes, spill.spilled_bytes) == (1, 400, 200)
 
 
 def test_the_policies_there_are_go_from_the_inner_to_the_outer():

@@ -81,6 +81,7 @@ def test_a_row_comes_out_alone_once_before_and_once_after(tmp_path):
     assert [len(each) for each in told] == [0, 1, 0, 0, 0, 0, 0, 0, 1]
 
 
+@pytest.mark.long
 def test_the_store_stays_small(tmp_path):
     running, sizes = query(tmp_path, retention_us=50), []
     for number in range(120):

@@ -43,6 +43,7 @@ def plain(results):
     return multiset(pa.table({f"{s}.{f}": pa.compute.struct_field(results.column(s), f) for s in "AB" for f in "kv"}))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("keys", "groups"), [(again, 16), pytest.param(never_again, 1000, marks=pytest.mark.slow)])
 def test_generations_runs_and_versions_stay_few_while_input_never_pauses_and_results_are_exact(keys, groups, tmp_path):
     options = MemoryOptions(budget_bytes=1_500, strategy="random", fraction=0.3, seed=1, generations_max=MAX)

@@ -59,6 +59,14 @@ def test_rows_go_that_wait_for_a_key_which_one_stream_has_promised(tmp_path):
     assert rows_of_c(running) == 1
 
 
+def test_promises_that_are_passed_on_are_counted(tmp_path):
+    running = begun(tmp_path, "inner")
+    for late in (14, 15, 16):
+        running.epoch(epoch(b=[(3, late)]))
+    counted = [running.loop.history.get(batch).passed_on for batch in range(running.manifest.batch + 1)]
+    assert counted == [0, 0, 1, 0]
+
+
 def test_a_row_that_waits_for_such_a_key_comes_out_alone(tmp_path):
     running = begun(tmp_path, "right")
     running.epoch(epoch(a=[(9, 6)], c=[1], promised=[7]))

@@ -4,18 +4,20 @@ import pyarrow as pa
 import pytest
 from tests.support.in_process import InProcess
 
+from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.model.query import JoinNode, Query, StreamNode
 from watersmeet.planning import plan
 from watersmeet.state.inspect import state_table
 
+UNLIMITED = MemoryOptions()
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 
 
-def query(folder, how="inner", **said):
+def query(folder, how="inner", options=UNLIMITED, **said):
     said = {"A": {}, "B": {}} | said
     a, b = (StreamNode(name, SCHEMA, **said[name]) for name in "AB")
     needed = ("A.v",) if how == "anti" else None
-    return InProcess(plan(Query(JoinNode((a, b), "A.k = B.k", how), needed)), str(folder))
+    return InProcess(plan(Query(JoinNode((a, b), "A.k = B.k", how), needed)), str(folder), options=options)
 
 
 def rows(*keys):
@@ -116,3 +118,11 @@ def test_purges_are_told_in_events(tmp_path):
     told = EventLog(running.loop.stepper.checkpoint.store).all()
     assert [type(event).__name__ for event in told] == ["PurgeEvent"] * len(told)
     assert sum(event.before.rows - event.after.rows for event in told) == 2
+
+
+@pytest.mark.parametrize("how", ["left", "full"])
+def test_a_row_whose_match_was_spilled_waits_for_it_although_its_key_was_promised(tmp_path, how):
+    running = query(tmp_path, how, MemoryOptions(budget_bytes=1), B={"unique": ("k",)})
+    running.epoch({"A": rows(), "B": rows(1)})
+    assert running.epoch({"A": rows(1), "B": rows()}).num_rows == 0
+    assert running.clean("end", None).column("B").to_pylist() == [{"k": 1, "v": 1}]

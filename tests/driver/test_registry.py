@@ -1,17 +1,22 @@
 """The coordinator follows its registry: which component runs is a matter of events, and can change at any time."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from tests.adapt.test_expiring import JOIN, manifest_of, run
 from tests.support.in_process import InProcess
 from tests.support.states import two_way_plan
 
-from watersmeet.adapt.policy import MemoryOptions, View
+from watersmeet.adapt.policy import MemoryOptions, Suggestion, View
 from watersmeet.adapt.registry import Registry
 from watersmeet.adapt.statistics import Observation, Statistics
 from watersmeet.driver.coordinator import Coordinator
+from watersmeet.model.ids import SiteId
 from watersmeet.state.changes import BeginCleaning, DropRows, SpillGroups
+from watersmeet.state.groups import GroupSet
 
 NOTHING = np.zeros(4)
 KNOWN = {JOIN: Statistics.cold(4).after(Observation(np.full(4, 100.0), np.arange(4.0), NOTHING, NOTHING), 1)}
@@ -104,3 +109,29 @@ def test_missing_results_wait_for_the_end_if_nothing_calls_the_disk_join(query):
     coordinator.change_registry(Registry().without("StreamEmpty"), "never mind")
     assert not query.loop.clean("idle")
     assert query.loop.clean("asked")
+
+
+@pytest.mark.parametrize(
+    ("registry", "spilled"), [(Registry(), True), (Registry().without("MemoryLimitReached"), False)]
+)
+def test_who_has_taken_spilling_out_wants_none_whichever_policy_asks(registry, spilled):
+    """Active-disk spills before it has to, so no threshold is asked; but spilling has to be registered."""
+    forced = SpillGroups(SiteId(0), {JOIN: GroupSet.of([1])}, reason="room for better groups")
+    parked = replace(forced, epoch_ms=(2, 1), groups={JOIN: GroupSet.of([2])})
+    movers = [Asked([Suggestion(each, each.groups) for each in (forced, parked)])]
+    coordinator = Coordinator.of(MemoryOptions(10_000), 1, 1 << 30, movers=movers)
+    coordinator.registry = registry
+    found = coordinator.decide(View("step", manifest_of(run("not", (0, 95)), A=104, B=100), KNOWN))
+    assert (forced in found) == spilled
+    assert parked in found
+
+
+@dataclass
+class Asked:
+    """Suggests what it was given."""
+
+    suggestions: list[Suggestion]
+    moments: frozenset[str] = frozenset({"step"})
+
+    def suggest(self, _):
+        return iter(self.suggestions)

@@ -1,12 +1,13 @@
 """Rows without a match that reach an outer join late, out of what was spilled below it."""
 
 import pyarrow as pa
+import pytest
 from tests.support.in_process import InProcess
 
 from watersmeet.model.ids import SiteId
 from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, JoinNode, Query, StreamNode
 from watersmeet.planning import plan
-from watersmeet.planning.aggregates import WINDOW_TYPE
+from watersmeet.planning.windows import WINDOW_TYPE
 from watersmeet.state.changes import SpillGroups
 from watersmeet.state.groups import GroupSet
 
@@ -47,3 +48,25 @@ def test_a_group_waits_for_the_rows_that_come_alone_into_it(tmp_path):
     assert not query.epoch({"A": table(), "B": table()}).num_rows  # it comes alone
     [group] = query.epoch({"A": table(), "B": table()}).to_pylist()
     assert (group["aggregate1"]["n"], group["aggregate1"]["met"]) == (2, 1)
+
+
+@pytest.mark.parametrize("how", ["left", "full", "anti", "semi"])
+def test_a_row_that_what_it_is_joined_on_excludes_comes_alone_at_once(tmp_path, how):
+    a, b = (StreamNode(name, SCHEMA) for name in "AB")
+    node = JoinNode((a, b), "A.k = B.k AND A.ts > TIMESTAMP '1970-01-01 00:00:00'", how)
+    query = InProcess(plan(Query(node, ("A.k",))), str(tmp_path), groups=1, sites=1)
+    excluded = query.epoch({"A": table((1, 0), (2, None), (3, 5)), "B": table()}).to_pylist()
+    assert sorted(row["A"]["k"] for row in excluded) == ([] if how == "semi" else [1, 2])
+    assert query.manifest.rows == 1, "and is not kept"
+
+
+def test_a_group_by_a_time_comes_when_the_watermark_has_passed_it(tmp_path):
+    keys = (GroupKey("ts", "A.ts", SCHEMA.field("ts").type),)
+    told = (Aggregate("n", "count", pa.int64(), None, None),)
+    node = AggregateNode(StreamNode("A", SCHEMA, "ts", None, 2), keys, told, "append")
+    query = InProcess(plan(Query(node)), str(tmp_path), groups=1, sites=1)
+    rows = [
+        query.epoch({"A": each}).num_rows for each in (table((1, 1), (1, 2)), table((1, 4), (2, 4)), table(), table())
+    ]
+    assert sum(rows) == 1, "rows of 2 may still come"
+    assert sum(query.epoch({"A": each}).num_rows for each in (table((1, 5)), table())) == 1

@@ -99,6 +99,7 @@ def test_what_one_contender_prepares_is_made_once_and_kept_for_the_others(monkey
 
     monkeypatch.setattr(run, "run_contender", told)
     monkeypatch.setattr(run, "write_streams", lambda *_: None)
+    monkeypatch.setattr(run, "run_takeover", lambda *_: [])
     monkeypatch.setitem(SUITES, "restart", replace(restart.SUITE, tables=lambda _: {}))
     section, *_ = run_bench(["restart"], quick=False, progress=lambda _: None).sections
     assert [outcome.contender for outcome in section.outcomes] == ["watersmeet-built", *restart.SUITE.contenders]

@@ -5,13 +5,13 @@ import pytest
 from tests.lab.outcomes import results_by_duckdb, run_of, unmet
 
 from watersmeet.api.options import DEFAULT_GROUPS
-from watersmeet.lab.bench import skew
+from watersmeet.lab.bench import level, skew
 from watersmeet.lab.bench.run import run_bench
 from watersmeet.lab.bench.suite import Size
 from watersmeet.lab.bench.suites import choose
 from watersmeet.lab.grouping import engine_group
 
-SIZE = Size(epochs=4, rows=12_000, heap="1g")
+SIZE = Size(epochs=4, rows=300_000, heap="1g")
 BY_NAME = {suite.name.removeprefix("skew-"): suite for suite in skew.SUITES}
 
 
@@ -22,7 +22,7 @@ def shares(suite, epoch=0) -> np.ndarray:
 
 
 def test_all_suites_are_run_by_the_name_of_the_family():
-    assert choose(["skew"]) == list(skew.SUITES)
+    assert choose(["skew"]) == [*skew.SUITES, level.SUITE]
 
 
 def test_rows_are_as_uneven_as_the_names_say():
@@ -43,7 +43,7 @@ def test_the_number_of_results_is_known(suite, tmp_path):
 
 def outcomes(ours_ms, still_ms, rows=(30, 10, 0, 0), spark_s=100.0, whole_s=(20.0, 30.0)):
     """Two epochs of two contenders of ours and one of Spark's; the first epoch does not count."""
-    results, sites = SIZE.rows * 16, {"site_rows": (rows,) * 2}
+    results, sites = skew.results_of(SIZE), {"site_rows": (rows,) * 2}
     made = run_of("watersmeet", whole_s[0], results, (9.0, 9.0), site_ms=((9.0,) * 4, ours_ms), **sites)
     made |= run_of("watersmeet-still", whole_s[1], results, (9.0, 9.0), site_ms=((9.0,) * 4, still_ms), **sites)
     return made | run_of("spark", spark_s, results, (9.0, 9.0))
@@ -54,21 +54,51 @@ def test_moves_must_pay_where_a_site_has_twice_its_share():
     comparisons, [count] = skew.judge(SIZE, good)
     assert (unmet(comparisons), count.right) == ([], True)
     assert comparisons[0].ratio == 1.5
-    poor = outcomes((4.1, 4.0, 4.0, 4.0), (6.0, 3.0, 3.0, 3.0), spark_s=99.0, whole_s=(20.0, 29.0))
-    assert unmet(skew.judge(SIZE, poor)[0]) == [
-        "slowest site, without moves",
-        "whole run, without moves",
-        "whole run, Spark in-heap",
-    ]
+    poor = outcomes((4.1, 4.0, 4.0, 4.0), (6.0, 3.0, 3.0, 3.0), whole_s=(20.0, 29.0))
+    assert unmet(skew.judge(SIZE, poor)[0]) == ["slowest site, without moves", "whole run, without moves"]
     level = outcomes((4.1,) * 4, (6.0,) * 4, rows=(10, 10, 10, 8))
-    assert all(each.target is None for each in skew.judge(SIZE, level)[0] if "Spark" not in each.what)
+    assert all(each.target is None for each in skew.judge(SIZE, level)[0])
     assert all(each.target for each in skew.judge(SIZE, level, is_slow=True)[0][::3])
+
+
+def test_sparks_own_join_must_take_five_times_as_long():
+    made = outcomes((4.0,) * 4, (4.0,) * 4, spark_s=99.0)
+    assert unmet(skew.judge_spark(SIZE, made)[0]) == ["whole run, Spark in-heap"]
+    assert unmet(skew.judge_spark(SIZE, outcomes((4.0,) * 4, (4.0,) * 4))[0]) == []
 
 
 def test_watching_must_not_cost_anything_where_all_is_uniform():
     assert unmet(skew.judge_uniform(SIZE, outcomes((4.1,) * 4, (4.0,) * 4, whole_s=(30.9, 30.0)))[0]) == []
     slower = outcomes((4.2,) * 4, (4.0,) * 4, whole_s=(31.0, 30.0))
     assert unmet(skew.judge_uniform(SIZE, slower)[0]) == ["slowest site, without moves", "whole run, without moves"]
+
+
+def from_one_site(epoch_ms, late, results=5):
+    """A run of twelve epochs whose groups move in the fourth and the fifth."""
+    rows = ((20, 0),) * 4 + ((12, 8),) * 7 + (late,)
+    told = {"site_rows": rows, "move_epochs": (3, 4), "epoch_results": (results,) * 12}
+    return run_of("watersmeet-one-site", 9.0, level.results_of(LEVEL_SIZE), epoch_ms, **told)
+
+
+LEVEL_SIZE = Size(epochs=12, rows=100, heap="1g")
+EVEN = (900.0, 100.0, 100.0, 100.0, 130.0, 130.0, *(60.0,) * 6)
+
+
+def test_sites_must_be_level_soon_without_a_long_epoch_or_a_silent_one():
+    comparisons, counts = level.judge(LEVEL_SIZE, from_one_site(EVEN, (11, 9)))
+    assert unmet(comparisons) == []
+    assert all(count.right for count in counts)
+    slow = from_one_site((*EVEN[:5], 131.0, *EVEN[6:]), (13, 7))
+    assert [each.split(",")[0] for each in unmet(level.judge(LEVEL_SIZE, slow)[0])] == [
+        "rows at the busier site 10 epochs later",
+        "longest epoch with moves",
+    ]
+    silent = level.judge(LEVEL_SIZE, from_one_site(EVEN, (11, 9), results=0))[1]
+    assert [count.right for count in silent] == [True, False]
+
+
+def test_the_number_of_results_from_one_site_is_known(tmp_path):
+    assert results_by_duckdb(level.SUITE, slice(None), tmp_path) == level.results_of(level.SUITE.quick)
 
 
 @pytest.mark.spark

@@ -12,6 +12,7 @@ from watersmeet.lab.bench.suite import Size
 SUITE = replace(ring.BAND_SUITE, quick=Size(epochs=5, rows=30, heap="1g"))
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_new_rows_are_joined_with_stored_ones_once_also_if_an_epoch_is_repeated(spark, tmp_path):
     epochs = SUITE.tables(SUITE.quick)

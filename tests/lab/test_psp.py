@@ -33,6 +33,7 @@ def test_a_single_node_is_the_same_by_all_schemes():
     assert np.all(aligned.took_s <= ring.took_s + 1e-9)  # it hands nothing on
 
 
+@pytest.mark.long
 def test_the_experiments_run_and_leave_their_files(tmp_path):
     report = reproduce(None, {name: tmp_path / name for name in NAMES}, print, quick=True)
     assert [each.name for each in report.experiments] == NAMES
@@ -43,6 +44,7 @@ def test_the_experiments_run_and_leave_their_files(tmp_path):
         assert (tmp_path / name / f"{name}.svg").exists()
 
 
+@pytest.mark.long
 def test_all_sites_and_schemes_give_the_same_results():
     sites, state, schemes = run_sites(True, print)  # noqa: FBT003
     assert all(count.right for section in (sites, state, schemes) for count in section.counts)

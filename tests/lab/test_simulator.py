@@ -75,6 +75,7 @@ def test_flux_takes_the_work_off_a_slow_machine():
     assert all("busy" in reason for reason in moved.reasons)
 
 
+@pytest.mark.long
 def test_the_default_policy_does_so_too_and_leaves_even_machines_alone():
     auto = ADAPTATIONS["auto"]
     moved = simulate(cluster(), 8, loaded(0), [auto(MemoryOptions())], epoch_ms=100.0)
@@ -82,6 +83,7 @@ def test_the_default_policy_does_so_too_and_leaves_even_machines_alone():
     assert simulate(cluster(2048.0), 8, Disturbance(MACHINES), [auto(MemoryOptions())], epoch_ms=100.0).moves == []
 
 
+@pytest.mark.long
 def test_a_machine_short_of_memory_stands_still_then_takes_turns_and_recovers_by_moves():
     hardware = Hardware(machines=MACHINES, memory_bytes=16e6)
     traffic = Traffic.even(MACHINES * A_MACHINE, 1e6)
@@ -103,13 +105,23 @@ def test_the_same_seed_gives_the_same_course_under_every_policy(policy):
     assert once == again
 
 
+@pytest.mark.long
 def test_experiments_in_the_simulator_need_no_spark(tmp_path):
     names = [name for name, each in EXPERIMENTS.items() if not each.needs_spark]
-    flux = ["flux-03", "flux-06", "flux-07", "flux-08", "flux-09", "flux-10"]
-    assert names == [*flux, *(f"psp-8{letter}" for letter in "abcdefgh")]
+    flux = ["flux-03", "flux-06", "flux-07", "flux-08", "flux-09", "flux-10", "flux-1000"]
+    assert names == [*flux, *(f"psp-8{letter}" for letter in "abcdefgh"), "chaos"]
     said = []
     told = reproduce(None, {name: tmp_path / name for name in names[:2]}, said.append, quick=True)
     assert said
     assert told.ok
     for name in names[:2]:
         assert {path.suffix for path in (tmp_path / name).iterdir()} == {".png", ".svg", ".csv", ".json"}
+
+
+def test_a_thousand_machines_take_seconds(tmp_path):
+    some = cluster(traffic=Traffic.even(4000), hardware=Hardware(machines=1000))
+    course = simulate(some, 1, Disturbance(1000), [flux()], epoch_ms=200.0, slice_ms=5.0)
+    assert course.mean_per_second == pytest.approx(1000 * 1000 / 0.045, rel=0.05)
+    told = reproduce(None, {"flux-1000": tmp_path}, lambda _: None, quick=True)
+    assert told.ok
+    assert (tmp_path / "flux-1000.png").exists()

@@ -117,6 +117,7 @@ def test_the_clairvoyant_keeps_the_group_that_is_going_to_match():
         assert gone == group[one + other - coming]
 
 
+@pytest.mark.long
 def test_the_best_horizon_is_taken_in_hindsight():
     workload = Setting("independent", (3, 1, 1)).workload(TINY, 1)
     limits = Limits(simulate(workload).peak_bytes // 20)
@@ -125,6 +126,7 @@ def test_the_best_horizon_is_taken_in_hindsight():
     assert best.results > simulate(workload, limits, "random").results
 
 
+@pytest.mark.long
 def test_a_cell_has_a_score_of_every_strategy():
     found = try_out(SETTINGS[3], 0.1, TINY, seeds=(1,))
     assert set(found.scores) == set(NAMES)
@@ -152,6 +154,7 @@ def test_groups_are_the_engines_ranges_of_a_hash():
     assert spread.min() > 800
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["independent", "skewed"])
 def test_adaptive_is_far_ahead_of_recency_where_groups_differ(kind):
     size = Size(epochs=20, rows=400, tuple_range=4000, groups=30)

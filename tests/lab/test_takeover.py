@@ -5,6 +5,7 @@ from watersmeet.lab.bench.takeover import Size, measure, run_takeover
 from watersmeet.state import parts
 
 
+@pytest.mark.long
 def test_all_ways_give_the_same_results():
     [section] = run_takeover(True, print)  # noqa: FBT003
     assert all(count.right for count in section.counts)

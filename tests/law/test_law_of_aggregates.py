@@ -5,7 +5,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 import pyarrow as pa
 import pytest
@@ -23,13 +24,14 @@ from tests.support.law_runs import (
     too_little_memory,
 )
 from tests.support.oracle import connection, plain, registered
-from tests.support.rules import accepted_rows, is_promised, lives_overlap, outer_sql
+from tests.support.punctuations import FOREVER
+from tests.support.rules import accepted_rows, is_promised, lives_overlap, mark_of, outer_sql
 
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, Mode, Query
 from watersmeet.planning import plan
-from watersmeet.planning.aggregates import WINDOW_TYPE
+from watersmeet.planning.windows import INSTANT, WINDOW_TYPE
 
 BIGINT, DOUBLE = pa.int64(), pa.float64()
 TELLING = {
@@ -75,10 +77,16 @@ class Grouped:
         return [key.sql if "window" not in key.sql else _window(key.sql) for key in self.node.keys]
 
 
+NARROW = "window({}, '4 microseconds')"
+WIDE = "window({}, '10 microseconds', '10 microseconds', '3 microseconds')"
+LENGTHS = {NARROW: (4, 0), WIDE: (10, 3)}
+
+
 def _window(sql: str) -> str:
     time = sql.split("(")[1].split(",", maxsplit=1)[0]
-    start = f"epoch_us({time}) - pmod(epoch_us({time}), 4)"
-    return f"{{'start': make_timestamptz({start}), 'end': make_timestamptz({start} + 4)}}"
+    length, offset = LENGTHS[sql.replace(time, "{}")]
+    start = f"epoch_us({time}) - pmod(epoch_us({time}) - {offset}, {length})"
+    return f"{{'start': make_timestamptz({start}), 'end': make_timestamptz({start} + {length})}}"
 
 
 def _told(each: Aggregate) -> str:
@@ -88,7 +96,7 @@ def _told(each: Aggregate) -> str:
 
 def _cases(*, promised: bool, outer: bool) -> st.SearchStrategy[TimedCase]:
     if promised:
-        return promised_cases(outer=outer)
+        return promised_cases(outer=outer, floats=False)  # groups of -0.0 and 0.0 are one, by either name
     return outer_cases(most_rows=4) if outer else timed_cases(most_streams=3, most_rows=4, zone="UTC")
 
 
@@ -114,7 +122,9 @@ def grouped_cases(
     choices = [GroupKey("k", f"{first}.k0", kinds[first].field("k0").type), GroupKey("last", f"{last}.id", BIGINT)]
     zones = {node.schema.field("ts").type.tz for node in case.nodes.values() if node.time}
     if case.nodes[first].time and windows and zones == {"UTC"}:
-        choices.append(GroupKey("window", f"window({first}.ts, '4 microseconds')", WINDOW_TYPE))
+        windows_of = {"window": NARROW, "wide": WIDE}
+        choices += [GroupKey(name, each.format(f"{first}.ts"), WINDOW_TYPE) for name, each in windows_of.items()]
+        choices.append(GroupKey("at", f"{first}.ts", INSTANT))
     keys = draw(st.lists(st.sampled_from(choices), max_size=2, unique_by=lambda key: key.name))
     mode = draw(st.sampled_from(modes))
     told = []
@@ -146,6 +156,8 @@ def rows_of(table: pa.Table) -> list[tuple[str, ...]]:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, datetime):
+        return str(value.timestamp())
     if isinstance(value, dict):
         return str({name: each.timestamp() for name, each in value.items()})
     return repr(round(value, 6)) if isinstance(value, float) else repr(value)
@@ -175,7 +187,8 @@ def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, en
     with merging_often(seed):
         steps = results_of(grouped, seed, disturb=disturb, budget=budget, ends=ends)
     is_whole = ends or grouped.node.mode == "append"  # rows alone may come later, and then groups do
-    expected, width = expected_rows(grouped, has_ended=is_whole), len(grouped.node.keys)
+    node = grouped.node
+    expected, width = expected_rows(grouped, has_ended=is_whole), len(node.keys)
     got = [row for _, table in steps for row in rows_of(table.flatten())]
     if grouped.node.mode == "update":
         assert budget or all(once_each(table, width) for _, table in steps), "a group came twice in an epoch"
@@ -187,6 +200,29 @@ def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, en
         assert not Counter(got) - expected, "a group came before it was final, or twice"
         final = set() if isinstance(grouped.case, OuterCase) else {*due(grouped), *promised_groups(grouped)}
         assert final <= {row[:width] for row in got}, "a final group has not come"
+    if not disturb and not budget and node.mode == "append" and not isinstance(grouped.case, OuterCase):
+        check_epochs(grouped, [table for _, table in steps])
+
+
+PROMISED = {"k": "k0", "last": "id", "window": "ts"}
+"""The columns that punctuations name, by the keys of groups that they tell of."""
+
+
+def check_epochs(grouped: Grouped, steps: list[pa.Table]) -> None:
+    """A group comes at the latest in the epoch after the one that made it final, of a stream alone not before that.
+
+    Whether it came too early is not asked of groups by a time itself, or by windows that begin elsewhere.
+    """
+    is_told = len(grouped.case.nodes) == 1 and all(key.name in PROMISED for key in grouped.node.keys)
+    width, came = len(grouped.node.keys), list[set[tuple[str, ...]]]()
+    for table in steps:
+        came.append({row[:width] for row in rows_of(table.flatten())}.union(*came[-1:]))
+    for number in range(len(grouped.case.epochs)):
+        so_far = replace(grouped, case=replace(grouped.case, epochs=grouped.case.epochs[: number + 1]))
+        late = {*due(so_far), *promised_groups(so_far)} - came[number + 1]
+        assert not late, f"too late, after epoch {number + 1}: {late}"
+        early = came[number] - {*due(so_far), *final_groups(so_far)} if is_told else set()
+        assert not early, f"too early, in epoch {number}: {early}"
 
 
 @contextmanager
@@ -206,14 +242,16 @@ def once_each(table: pa.Table, width: int) -> bool:
 def due(grouped: Grouped) -> list[tuple[str, ...]]:
     """The groups that are final by the watermark of a stream by itself."""
     nodes = grouped.case.nodes
-    window = next((place for place, key in enumerate(grouped.node.keys) if key.name == "window"), None)
     (node, *others) = nodes.values()
-    if others or window is None or node.delay_us is None:
-        return []
     accepted, _ = accepted_rows(nodes, grouped.case.epochs, grouped.case.promises)
-    times = pa.concat_tables(accepted[node.name]).column("ts").cast(pa.int64()).to_pylist()
-    mark = max(times, default=0) - node.delay_us
-    final = f"SELECT * FROM ({grouped.sql}) WHERE epoch_us(c{window}['end']) <= {mark}"
+    mark = None if others else mark_of(grouped.case, node.name, accepted)
+    if mark is None:
+        return []
+    shown = {"window": "epoch_us(c{}['end']) <= {}", "wide": "epoch_us(c{}['end']) <= {}", "at": "epoch_us(c{}) < {}"}
+    names = [key.name for key in grouped.node.keys]
+    over = [shown[name].format(place, mark) for place, name in enumerate(names) if name in shown]
+    is_over = "true" if mark == FOREVER else " OR ".join(over) or "false"
+    final = f"SELECT * FROM ({grouped.sql}) WHERE {is_over}"
     with registered(accepted):
         rows = connection().sql(final).to_arrow_table()
     return [row[: len(grouped.node.keys)] for row in rows_of(rows)]
@@ -229,6 +267,21 @@ def promised_groups(grouped: Grouped) -> list[tuple[str, ...]]:
     with registered(accepted):
         rows = connection().sql(f"SELECT * FROM ({grouped.sql}) WHERE {told}").to_arrow_table()
     return [row[: len(grouped.node.keys)] for row in rows_of(rows)]
+
+
+def final_groups(grouped: Grouped) -> Iterator[tuple[str, ...]]:
+    """The groups of a stream alone of which it has promised anything that names no more than their keys."""
+    (node,) = grouped.case.nodes.values()
+    names = [PROMISED[key.name] for key in grouped.node.keys]
+    own, count = grouped.case.promises.get(node.name), len(grouped.case.epochs)
+    accepted, _ = accepted_rows(grouped.case.nodes, grouped.case.epochs, grouped.case.promises)
+    with registered(accepted):
+        table = connection().sql(grouped.sql).to_arrow_table()
+    for row, shown in zip(table.to_pylist(), rows_of(table), strict=True):
+        key = {name: row[f"c{place}"] for place, name in enumerate(names)}
+        is_known = bool(node.unique) and key.get("k0") is not None
+        if is_known or (own is not None and own.promises_group(key, count)):
+            yield shown[: len(names)]
 
 
 @given(grouped=grouped_cases(), seed=st.integers(0, 2**32), ends=st.booleans())

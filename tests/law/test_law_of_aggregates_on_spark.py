@@ -7,19 +7,21 @@ from pyspark.sql import SparkSession
 from tests.law.test_law_of_aggregates import SQL, Grouped, expected_rows, grouped_cases, rows_of
 from tests.law.test_law_of_time_on_spark import OPTIONS
 from tests.law.test_law_on_spark import LAW
-from tests.support.spark_runs import PATIENCE_S, Collected, relation
+from tests.support.spark_runs import PATIENCE_S, Collected, frames_of, relation
 
 import watersmeet as wm
 from watersmeet.model.query import Aggregate
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:.*has a window and no watermark")]
 
+CASES = st.one_of(grouped_cases(), grouped_cases(promised=True))
+"""With windows, and with punctuations and unique keys."""
+
 
 def check(spark: SparkSession, grouped: Grouped, options: dict[str, object], *, shortcut: bool) -> None:
     node = grouped.node
     note(f"{node.keys} {node.mode} of {list(grouped.case.nodes.values())}, {options}, {shortcut=}")
-    frames = {name: wm.testing.replay(spark, tables) for name, tables in grouped.case.streams.items()}
-    rows = relation(wm.Flow(spark), frames, grouped.case.query.node)
+    rows = relation(wm.Flow(spark), frames_of(spark, grouped.case), grouped.case.query.node)
     if node.mode == "first":
         made = rows.select(*(f"{key.sql} AS {key.name}" for key in node.keys)).distinct()
     else:
@@ -41,15 +43,16 @@ def _sql(each: Aggregate) -> str:
     return SQL.get(each.function, f"{each.function}({{}})").format(each.sql)
 
 
-@given(grouped_cases(windows=False), OPTIONS, st.booleans())
-@settings(LAW, max_examples=2)
+@pytest.mark.long
+@given(CASES, OPTIONS, st.booleans())
+@settings(LAW, max_examples=4)
 def test_groups_have_the_values_of_a_batch_aggregate(spark: SparkSession, grouped: Grouped, options, shortcut) -> None:
     check(spark, grouped, options, shortcut=shortcut)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@given(grouped_cases(windows=False), OPTIONS, st.booleans())
+@given(CASES, OPTIONS, st.booleans())
 @settings(LAW, max_examples=40)
 def test_groups_have_the_values_of_a_batch_aggregate_many_times(
     spark: SparkSession, grouped: Grouped, options, shortcut

@@ -179,6 +179,7 @@ def test_a_row_ends_when_no_row_can_come_that_it_is_in_one_range_with(tmp_path, 
     assert rows_of(last.flatten()) == [("1", rows)]
 
 
+@pytest.mark.long
 def test_large_runs_are_merged_some_groups_at_a_time(tmp_path, monkeypatch):
     """A merge holds its result in memory; what many keys hold may be more than that, and must not grow for ever."""
     monkeypatch.setattr(merging, "FAN_IN", 4)

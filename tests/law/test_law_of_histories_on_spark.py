@@ -40,6 +40,7 @@ def check(spark: SparkSession, latest: Latest, options: dict[str, object], *, sh
         assert [each for each in by_epoch if each] == [each for each in by_rule if each]
 
 
+@pytest.mark.long
 @given(latest_cases(windows=False), OPTIONS, st.booleans())
 @settings(LAW, max_examples=2)
 def test_every_epoch_tells_the_latest_rows(spark: SparkSession, latest: Latest, options, shortcut) -> None:

@@ -24,7 +24,7 @@ from tests.support.law_runs import LAW, merged_early
 from tests.support.oracle import difference, joined
 from tests.support.states import two_way_plan
 
-from watersmeet.adapt.moving import auto, distribution, hot
+from watersmeet.adapt.moving import auto, distribution, exchanging, hot
 from watersmeet.adapt.moving.announcing import WAIT_MOST
 from watersmeet.adapt.moving.policies import ADAPTATIONS
 from watersmeet.adapt.policy import MemoryOptions
@@ -38,6 +38,7 @@ from watersmeet.storage.base import Storage
 
 SOME = settings(LAW, max_examples=min(LAW.max_examples, 60))
 POLICIES = st.sampled_from(sorted(ADAPTATIONS))
+EACH_POLICY = [each if each == "auto" else pytest.param(each, marks=pytest.mark.long) for each in sorted(ADAPTATIONS)]
 SEEDS = st.integers(0, 2**32)
 
 
@@ -50,6 +51,7 @@ def moved_by(adaptation: str, *, come_and_go: bool = False) -> Iterator[None]:
         patch.setattr(distribution, "SETTLED", 1)
         for name in ("WATCHED_LEAST", "NOTICEABLE", "SURE", "FIRST_COST_MS"):
             patch.setattr(auto, name, 0)
+        patch.setattr(exchanging, "CLEARLY", 0)
         for name, value in {"NOTICEABLE": 0, "COST_MS": 0, "HOT": 0.3, "COOL": 0.2, "WORTH_A_SITE": 1.0}.items():
             patch.setattr(hot, name, value)
         yield
@@ -174,7 +176,7 @@ def rows_of(table: pa.Table) -> Counter[str]:
     return Counter(map(repr, table.flatten().to_pylist()))
 
 
-@pytest.mark.parametrize("policy", sorted(ADAPTATIONS))
+@pytest.mark.parametrize("policy", EACH_POLICY)
 @pytest.mark.parametrize("budget", [None, 6_000])
 def test_every_policy_moves_groups_off_a_site_that_has_them_all_and_the_results_stay(policy, budget) -> None:
     options = MemoryOptions(budget, fraction=0.3, strategy="global-output")
@@ -192,8 +194,21 @@ def test_every_policy_moves_groups_off_a_site_that_has_them_all_and_the_results_
         assert run(InProcess(two_way_plan(), folder, groups=32, sites=1), 1) == got
 
 
+def test_better_groups_take_the_place_of_poor_ones_and_the_results_stay() -> None:
+    options, told = MemoryOptions(6_000, fraction=0.3, strategy="global-output"), []
+    for seed in (1, 2, 3):
+        with moved_by("auto"), tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            query = InProcess(two_way_plan(), folder, groups=32, sites=2, options=options)
+            got = run(query, seed, random.Random(2))
+            told += query.loop.stepper.checkpoint.events()
+        with moved_by("none"), tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            assert run(InProcess(two_way_plan(), folder, groups=32, sites=1), seed) == got
+    for kind in (SpillEvent, MoveEvent):
+        assert any("of the groups of all sites" in event.reason for event in told if isinstance(event, kind)), kind
+
+
 @pytest.mark.parametrize("budget", [None, 6_000])
-@pytest.mark.parametrize("policy", sorted(ADAPTATIONS))
+@pytest.mark.parametrize("policy", EACH_POLICY)
 def test_moves_between_hosts_are_announced_and_the_results_stay(policy, budget) -> None:
     options = MemoryOptions(budget, fraction=0.3, strategy="global-output")
     with remote(policy), tempfile.TemporaryDirectory(dir="/dev/shm") as folder:

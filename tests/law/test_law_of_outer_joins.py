@@ -2,6 +2,8 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
+from itertools import accumulate
 
 import pyarrow as pa
 import pytest
@@ -13,6 +15,7 @@ from tests.support.law_runs import (
     UNDISTURBED,
     UNLIMITED,
     flattened,
+    is_found,
     merged_early,
     started,
     steps_to_the_end,
@@ -24,12 +27,13 @@ from tests.support.rules import expected_outer
 from watersmeet.planning import plan
 
 
-def results_of(case: OuterCase, seed: int, *, disturb: bool, budget: bool, ends: bool) -> Counter[str]:
+def results_of(case: OuterCase, seed: int, *, disturb: bool, budget: bool, ends: bool) -> list[Counter[str]]:
+    """What each step gives."""
     chance = random.Random(seed)
     options = too_little_memory(chance) if budget else UNLIMITED
     with started(plan(case.query, type_of=_type), chance, options, disturb=disturb) as query:
         steps = steps_to_the_end(query, case.epochs, chance, disturb=disturb, ends=ends)
-        return sum((flattened(rows) for _, rows in steps), start=Counter())
+        return [flattened(rows) for _, rows in steps]
 
 
 def _type(sql: str, _: str) -> pa.DataType:
@@ -39,15 +43,38 @@ def _type(sql: str, _: str) -> pa.DataType:
 def check(case: OuterCase, seed: int, *, budget: bool, disturb: bool = True, ends: bool = False) -> None:
     note(f"{case.how} on {case.on}, {list(case.nodes.values())}, seed {seed}")
     with merged_early():
-        got = results_of(case, seed, disturb=disturb, budget=budget, ends=ends)
-        expected = expected_outer(case, has_ended=ends)
+        steps = results_of(case, seed, disturb=disturb, budget=budget, ends=ends)
+        got, expected = sum(steps, start=Counter()), expected_outer(case, has_ended=ends)
     assert got == expected, difference(got, expected)
+    if not disturb and not budget:
+        check_epochs(case, steps)
+
+
+def check_epochs(case: OuterCase, steps: list[Counter[str]]) -> None:
+    """A row alone comes in the epoch after the one that made its match impossible, or before, but not too early."""
+    came = list(accumulate(steps))
+    for number in range(len(case.epochs)):
+        due = expected_outer(replace(case, epochs=case.epochs[: number + 1]), has_ended=False)
+        assert came[number] <= due, f"too early, in epoch {number}: {difference(came[number], due)}"
+        assert due <= came[number + 1], f"too late, after epoch {number + 1}: {difference(came[number + 1], due)}"
 
 
 @given(case=outer_cases(), seed=st.integers(0, 2**32), ends=st.booleans())
 @UNDISTURBED
 def test_rows_without_a_match_come_once_and_when_they_are_final(case: OuterCase, seed: int, ends) -> None:
     check(case, seed, budget=False, disturb=False, ends=ends)
+
+
+def test_rows_alone_that_come_an_epoch_late_are_caught() -> None:
+    def is_late(case: OuterCase) -> bool:
+        steps = results_of(case, 0, disturb=False, budget=False, ends=False)
+        try:
+            check_epochs(case, [Counter(), *steps])
+        except AssertionError as error:
+            return "too late" in str(error)
+        return False
+
+    assert is_found(outer_cases(), is_late)
 
 
 @given(case=outer_cases(), seed=st.integers(0, 2**32), ends=st.booleans())

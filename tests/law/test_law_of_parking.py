@@ -32,9 +32,13 @@ EPOCHS, ROWS = 8, 40
 
 
 def check_parked(kind: str, case, seed: int, *, budget: bool = False) -> None:
-    """Groups are parked before most epochs, some are held, and now and then they move, are split, or it crashes."""
+    """Groups are parked before most epochs, some are held, and now and then they move, are split, or it crashes.
+
+    What waits for them is bounded, sometimes so tightly that the buffer is full at once.
+    """
     with moved_by("none"), pytest.MonkeyPatch.context() as patch:
         patch.setattr(draining, "WAIT_EPOCHS", random.Random(seed).choice([0, 2, 16]))
+        patch.setattr(draining, "WAIT_BYTES", random.Random(seed + 1).choice([0, 200, 1000, draining.WAIT_BYTES]))
         for module in (law_runs, joins, times, rings):
             patch.setattr(module, "disturbance", _mostly_parks)
         if kind == "promises":
@@ -165,6 +169,24 @@ def test_parked_groups_are_drained_between_epochs_and_are_live_again_without_a_b
     assert all((event.before.epoch_ms, event.after.epoch_ms) == (2, 1) for event in parks)
     assert drains
     assert all("of them were parked" in event.reason for event in drains)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        assert run(InProcess(two_way_plan(), folder, groups=4, sites=1), parks=False) == got
+
+
+@pytest.mark.parametrize("wait_bytes", [0, 500, 1 << 20])
+def test_held_groups_are_drained_once_the_buffer_of_their_site_is_full(wait_bytes, monkeypatch) -> None:
+    monkeypatch.setattr(draining, "WAIT_BYTES", wait_bytes)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        query, tables, every = InProcess(two_way_plan(), folder, groups=4, sites=2), streams(), range(4)
+        got = rows_of(query.epoch(tables[0]))
+        query.parking.groups = {JOIN: list(every)}
+        query.loop.stepper.coordinator.cleaning.draining = draining.Draining({JOIN: applying.GroupSet.of(every)})
+        waits = []
+        for each in tables[1:]:
+            got += rows_of(query.epoch(each))
+            waits.append(len(query.manifest.parked(JOIN)))
+        got += finished(query)[0]
+    assert (waits[-1] == 4) == (wait_bytes == 1 << 20), "they are held, and nothing but the bound lets them go"
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         assert run(InProcess(two_way_plan(), folder, groups=4, sites=1), parks=False) == got
 

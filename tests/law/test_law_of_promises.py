@@ -12,11 +12,11 @@ from tests.law.test_law_of_aggregates import check as check_aggregate
 from tests.law.test_law_of_outer_joins import check as check_outer
 from tests.law.test_law_of_time import check as check_inner
 from tests.support.draws import OuterCase, TimedCase, promised_cases, without_broken_promises
-from tests.support.law_runs import LAW, is_found
+from tests.support.law_runs import LAW, UNDISTURBED, is_found
 from tests.support.punctuations import Punctuated
 
 from watersmeet.model.query import JoinNode, Query, StreamNode
-from watersmeet.operators.promises import ranges
+from watersmeet.operators.promises import patterns, ranges
 from watersmeet.site import expiry
 
 SEEDS = st.integers(0, 2**32)
@@ -28,6 +28,7 @@ def test_promises_change_no_inner_join(case: TimedCase, seed: int, budget) -> No
     check_inner(case, seed, budget=budget)
 
 
+@pytest.mark.long
 @given(case=promised_cases(outer=False), seed=SEEDS, budget=st.booleans(), retention_us=st.integers(1, 12))
 @LAW
 def test_forgetting_promises_that_are_kept_changes_nothing(case: TimedCase, seed: int, budget, retention_us) -> None:
@@ -38,6 +39,18 @@ def test_forgetting_promises_that_are_kept_changes_nothing(case: TimedCase, seed
 @LAW
 def test_promises_decide_rows_without_a_match(case: OuterCase, seed: int, budget, ends) -> None:
     check_outer(case, seed, budget=budget, ends=ends)
+
+
+@given(case=promised_cases(outer=True), seed=SEEDS, ends=st.booleans())
+@UNDISTURBED
+def test_promises_decide_rows_in_the_epoch_after_them(case: OuterCase, seed: int, ends) -> None:
+    check_outer(case, seed, budget=False, disturb=False, ends=ends)
+
+
+@given(grouped=grouped_cases(promised=True), seed=SEEDS, ends=st.booleans())
+@UNDISTURBED
+def test_promises_make_groups_final_in_the_epoch_after_them(grouped: Grouped, seed: int, ends) -> None:
+    check_aggregate(grouped, seed, budget=False, disturb=False, ends=ends)
 
 
 @given(grouped=grouped_cases(promised=True), seed=SEEDS, budget=st.booleans(), ends=st.booleans())
@@ -70,10 +83,25 @@ def test_the_law_of_promised_groups_holds_a_thousand_times(grouped: Grouped, see
     check_aggregate(grouped, seed, budget=budget, ends=ends)
 
 
+@pytest.mark.long
 def test_ranges_that_are_a_number_too_long_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     real = ranges.Ranges.since
     monkeypatch.setattr(ranges.Ranges, "since", lambda self, values: real(self, values - 1))
     assert is_found(promised_cases(outer=False), lambda case: is_broken(check_inner, case))
+
+
+@pytest.mark.long
+def test_keys_that_are_promised_a_microsecond_too_long_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = patterns.Patterns.until
+    monkeypatch.setattr(patterns.Patterns, "until", lambda self, column: real(self, column) + 1)
+    assert is_found(promised_cases(outer=True), lambda case: is_broken(check_outer, case))
+
+
+@pytest.mark.long
+def test_ranges_of_time_that_do_not_continue_each_other_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ranges.Ranges.reached
+    monkeypatch.setattr(ranges.Ranges, "reached", lambda some, start: real(some, start + 1))
+    assert is_found(promised_cases(outer=True), lambda case: is_broken(check_outer, case))
 
 
 def test_rows_that_others_still_ask_for_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:

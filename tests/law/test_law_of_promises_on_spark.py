@@ -16,12 +16,14 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long
 @given(promised_cases(outer=False), OPTIONS, st.booleans())
 @settings(LAW, max_examples=2)
 def test_promises_change_no_inner_join(spark: SparkSession, case: TimedCase, options, shortcut) -> None:
     check_inner(spark, case, options, shortcut=shortcut)
 
 
+@pytest.mark.long
 @given(promised_cases(outer=True), OPTIONS, st.booleans(), st.booleans())
 @settings(LAW, max_examples=2)
 def test_promises_decide_rows_without_a_match(spark: SparkSession, case: OuterCase, options, shortcut, ends) -> None:

@@ -129,6 +129,7 @@ def test_probes_that_are_met_as_if_they_were_stored_are_caught(monkeypatch: pyte
     assert is_found(ring_cases(), lambda case: results_of(case, 0, disturb=False) != expected_results(case))
 
 
+@pytest.mark.long
 def test_rows_of_rings_that_are_taken_to_have_met_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a join: only rows of one group are brought together."""
     monkeypatch.setattr(

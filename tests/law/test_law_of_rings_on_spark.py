@@ -22,7 +22,8 @@ OPTIONS = st.fixed_dictionaries(
         "memoryBudget": st.sampled_from(["1", "500", "64m"]),
     }
 )
-CASES = ring_cases(most_streams=3, most_rows=6).filter(lambda case: PREDICATE not in str(case.conditions))
+CASES = ring_cases(most_streams=3, most_rows=6)
+WITH_FUNCTIONS = CASES.filter(lambda case: PREDICATE in str(case.conditions))
 
 
 def check(spark: SparkSession, case: TimedCase, options: dict[str, object], *, shortcut: bool) -> None:
@@ -33,9 +34,19 @@ def check(spark: SparkSession, case: TimedCase, options: dict[str, object], *, s
     assert got == expected, difference(got, expected)
 
 
+@pytest.mark.long
 @given(CASES, OPTIONS, st.booleans())
 @settings(LAW, max_examples=2)
 def test_rings_are_those_of_a_batch_join(spark: SparkSession, case: TimedCase, options, shortcut) -> None:
+    check(spark, case, options, shortcut=shortcut)
+
+
+@pytest.mark.long
+@given(WITH_FUNCTIONS, OPTIONS, st.booleans())
+@settings(LAW, max_examples=2)
+def test_rings_with_functions_are_those_of_a_batch_join(
+    spark: SparkSession, case: TimedCase, options, shortcut
+) -> None:
     check(spark, case, options, shortcut=shortcut)
 
 

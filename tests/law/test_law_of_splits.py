@@ -57,6 +57,7 @@ def test_no_split_changes_a_join(case, seed, budget) -> None:
     check_split("joins", case, seed, budget=budget)
 
 
+@pytest.mark.long
 @given(case=timed_cases(), seed=SEEDS, budget=st.booleans())
 @SOME
 def test_no_split_changes_a_window(case, seed, budget) -> None:
@@ -75,6 +76,7 @@ def test_no_split_changes_what_is_promised(case, seed, budget) -> None:
     check_split("promises", case, seed, budget=budget)
 
 
+@pytest.mark.long
 @given(case=promised_cases(outer=True), seed=SEEDS, budget=st.booleans())
 @SOME
 def test_no_split_changes_an_outer_join_with_promises(case, seed, budget) -> None:

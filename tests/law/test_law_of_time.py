@@ -96,6 +96,7 @@ def test_a_window_that_is_closed_at_its_end_is_caught(monkeypatch: pytest.Monkey
     assert is_found(timed_cases(most_streams=3), is_broken)
 
 
+@pytest.mark.long
 def test_a_bound_that_is_a_microsecond_too_wide_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     real = lives.Timeline.of
 

@@ -28,6 +28,7 @@ def check(spark: SparkSession, case: TimedCase, options: dict[str, object], *, s
     assert got == expected, difference(got, expected)
 
 
+@pytest.mark.long
 @given(timed_cases(), OPTIONS, st.booleans())
 @settings(LAW, max_examples=2)
 def test_windows_and_watermarks_follow_the_rules(spark: SparkSession, case: TimedCase, options, shortcut) -> None:

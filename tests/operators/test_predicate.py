@@ -62,6 +62,17 @@ def test_other_types_are_compared_by_their_bytes_or_numbers(left, right, kind):
     assert not value("ge", left, right, kind)
 
 
+TEXTS = st.none() | st.text("aé\0%", max_size=3)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS)))
+def test_texts_begin_with_others(pairs):
+    columns = {"A.x": pa.array([left for left, _ in pairs], pa.string())}
+    columns["B.y"] = pa.array([right for _, right in pairs], pa.string())
+    expected = [None if None in pair else pair[0].startswith(pair[1]) for pair in pairs]
+    assert evaluate(Condition("starts_with", ("A.x", "B.y")), columns).to_pylist() == expected
+
+
 @pytest.mark.parametrize("left", [True, False, None])
 @pytest.mark.parametrize("right", [True, False, None])
 def test_conditions_are_combined_with_three_values(left, right):
@@ -74,7 +85,7 @@ def test_conditions_are_combined_with_three_values(left, right):
 
 
 def test_every_function_is_one_of_those_tested_here():
-    assert set(FUNCTIONS) == {*COMPARED, "null_safe_eq", "and", "or", "not"}
+    assert set(FUNCTIONS) == {*COMPARED, "null_safe_eq", "starts_with", "and", "or", "not"}
 
 
 ROWS = [

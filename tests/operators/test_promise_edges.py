@@ -42,3 +42,10 @@ def test_a_key_that_is_no_number_is_promised_by_its_like():
     rows = SortedRows(np.array([7, 8], np.uint64), pa.record_batch({"x": [NAN, 5.0]}))
     keys = KeyPatterns([patterns(VALUE, NAN)], ("B.x",), VALUE)
     assert (keys.since(rows, ["x"]) < NEVER).tolist() == [True, False]
+
+
+def test_a_null_of_a_unique_column_promises_no_group():
+    """Rows with a null are in the store of a unique column, too; a null is no value that could come again."""
+    unique = patterns(VALUE, None)
+    assert (unique.since_by_text(pa.array([None, 5.0]), VALUE) < NEVER).tolist() == [False, False]
+    assert (patterns(VALUE, 5.0).since_by_text(pa.array([None, 5.0]), VALUE) < NEVER).tolist() == [False, True]

@@ -12,6 +12,7 @@ import pytest
 
 from watersmeet.model.errors import PredicateError
 from watersmeet.model.plan import Test as Condition
+from watersmeet.operators import predicate
 from watersmeet.operators.calls import PredicateCall
 from watersmeet.operators.join.probe import RunView
 from watersmeet.operators.ring import index
@@ -23,6 +24,7 @@ OPERATORS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": oper
 WHOLE = [None, *range(8)]
 FLOATS = [None, 0.0, -0.0, 0.1, 0.2, 0.3, 2.5, -math.inf, math.inf, math.nan]
 EXTREME = [None, -(2**63), -(2**63) + 1, 2**63 - 1, 2**63 - 2, 0, 1]
+MIXED = [-(2**63), *range(8)]
 
 
 def rows(name: str, values: dict[str, list[object]], kind: pa.DataType) -> SortedRows:
@@ -62,7 +64,7 @@ def expected(tests: list[Condition], left: SortedRows, right: SortedRows) -> lis
     return sorted((tuple(row[name] for name in sorted(row)) for row in passed), key=repr)
 
 
-@pytest.mark.parametrize("values", [WHOLE, FLOATS, EXTREME], ids=["whole", "floats", "extreme"])
+@pytest.mark.parametrize("values", [WHOLE, FLOATS, EXTREME, MIXED], ids=["whole", "floats", "extreme", "mixed"])
 @pytest.mark.parametrize("tree_cost", [0, 4])
 def test_ranges_find_the_pairs_that_pass(values, tree_cost, monkeypatch):
     monkeypatch.setattr(index, "TREE_COST", tree_cost)
@@ -86,6 +88,35 @@ def test_ranges_find_the_pairs_that_pass(values, tree_cost, monkeypatch):
         if chance.random() < 0.5:
             sides = [RingSide((), (left,)), RingSide((RunView(right),))]
         assert repr(found(task, sides)) == repr(expected(tests, left, right)), (seed, tests)
+
+
+TEXTS = [None, "", "a", "ab", "abc", "b", "a%", "\0", "a\0", "a\0b", "é", "éé", "z", "\U0001f600", "a" * 32, "a" * 40]
+
+
+@pytest.mark.parametrize("tree_cost", [0, 4])
+def test_texts_that_begin_with_others_are_found(tree_cost, monkeypatch):
+    monkeypatch.setattr(index, "TREE_COST", tree_cost)
+    looked_at = []
+    monkeypatch.setattr(
+        predicate.Asked,
+        "passed",
+        lambda self, some, column: looked_at.append(len(some[0])) or asked(self, some, column),
+    )
+    for seed in range(60):
+        chance = random.Random(seed)
+        left, right = (rows(name, {"x": chance.choices(TEXTS, k=30)}, pa.string()) for name in "AB")
+        text, prefix = chance.choice([("A.x", "B.x"), ("B.x", "A.x")])
+        pairs = (a | b for a, b in product(left.rows.to_pylist(), right.rows.to_pylist()))
+        held = [row for row in pairs if None not in row.values() and row[text].startswith(row[prefix])]
+        task = RingTask(4, (Condition("starts_with", (text, prefix)),), (None, None))
+        sides = chance.choice(
+            [[RingSide((RunView(left),)), RingSide((), (right,))], [RingSide((), (left,)), RingSide((RunView(right),))]]
+        )
+        assert found(task, sides) == sorted(((row["A.x"], row["B.x"]) for row in held), key=repr)
+    assert sum(looked_at) < 0.4 * 60 * 900
+
+
+asked = predicate.Asked.passed
 
 
 def test_every_pair_with_a_new_row_is_found_at_one_site():

@@ -1,19 +1,22 @@
 """Aggregates in plans: what is computed where, which windows there are, and what tells two aggregates apart."""
 
 import json
+import warnings
 
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 from tests.planning.queries import DOUBLE, LONG, TEXT, columns, join
 
+from watersmeet.api.checks import check_ends
 from watersmeet.model.errors import UnsupportedError, WatersmeetError
 from watersmeet.model.plan import Column
 from watersmeet.model.query import Aggregate, AggregateNode, FilterNode, GroupKey, History, JoinNode, Query, StreamNode
 from watersmeet.planning import difference, explain, fingerprint, plan
-from watersmeet.planning.aggregates import WINDOW_TYPE, aggregate_name, time_window
+from watersmeet.planning.aggregates import aggregate_name
 from watersmeet.planning.names import Scope
 from watersmeet.planning.restart import continued
+from watersmeet.planning.windows import WINDOW_TYPE, time_window
 
 INSTANT, PLAIN = pa.timestamp("us", "UTC"), pa.timestamp("us")
 N = Aggregate("n", "count", LONG)
@@ -108,6 +111,37 @@ def test_a_window_of_another_time_does_not():
     assert made(timed("A", time=None, delay=None, window_us=None), WINDOW).root.final is None
 
 
+def test_a_group_by_a_time_itself_is_final_as_a_window_of_a_microsecond():
+    planned = made(A, key("A.ts", INSTANT, "ts"))
+    assert planned.root.final is not None
+    assert dict(planned.root.inputs[0].computed)[planned.root.final] == "UNIX_MICROS(`A`.`ts`) + 1"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_several_windows_the_first_to_end_decides(turned):
+    hour = key("window(A.ts, '1 hour')", WINDOW_TYPE, "hour")
+    keys = [WINDOW, hour][:: -1 if turned else 1]
+    planned = made(A, *keys)
+    text = dict(planned.root.inputs[0].computed)[planned.root.final]
+    assert text.startswith("LEAST(")
+    assert "60000000" in text
+    assert "3600000000" in text
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_windows_of_several_streams_one_with_a_watermark_decides(turned):
+    never = timed("B", delay=None)
+    keys = [WINDOW, key("window(B.ts, '1 second')", WINDOW_TYPE, "other")][:: -1 if turned else 1]
+    planned = made(join(A, never, on="A.k = B.k"), *keys)
+    assert planned.root.final.stream == "A"
+
+
+def test_windows_may_begin_a_little_later_or_earlier():
+    window = time_window("window(A.ts, '1 hour', '1 hour', '-15 minutes')", Scope((A,)))
+    assert (window.length_us, window.offset_us) == (3_600_000_000, -900_000_000)
+    assert "PMOD(UNIX_MICROS(`A`.`ts`) - -900000000, 3600000000)" in window.sql
+
+
 def test_a_window_in_sql_begins_at_a_multiple_of_its_length():
     window = time_window("WINDOW(a.TS, '1 hour')", Scope((A,)))
     assert window is not None
@@ -123,7 +157,11 @@ def test_a_window_in_sql_begins_at_a_multiple_of_its_length():
     ("sql", "why"),
     [
         ("window(A.ts, '10 minutes', '5 minutes')", "slide"),
-        ("window(A.ts, '5 minutes', '5 minutes', '1 minute')", "offset"),
+        ("window(A.ts, '5 minutes', '5 minutes', '5 minutes')", "offset is not shorter"),
+        ("session_window(A.ts, '5 minutes')", "a session grows with the rows"),
+        ("SESSION_WINDOW(A.ts, CASE WHEN A.k > 1 THEN '5 minutes' ELSE '1 minute' END)", "a session grows"),
+        ("window(A.ts, '5 minutes').start", "it is made of WINDOW"),
+        ("coalesce(session_window(A.ts, '5 minutes').end, A.ts)", "it is made of SESSION_WINDOW"),
         ("window(A.ts)", "no length"),
         ("window(A.ts + INTERVAL 1 HOUR, '1 minute')", "no column"),
         ("window(A.k, '1 minute')", "k is no timestamp"),
@@ -264,3 +302,32 @@ def test_an_outer_join_of_streams_with_promised_keys_is_not_aggregated():
     node = AggregateNode(JoinNode((A, replace(B, unique=("k",))), "A.k = B.k", "left"), (key("A.k", name="k"),), (N,))
     with pytest.raises(UnsupportedError, match="B has punctuations or unique columns"):
         plan(Query(node))
+
+
+@pytest.mark.parametrize(
+    ("b", "on", "warns"),
+    [
+        ({}, "A.k = B.k", False),
+        ({"delay": None}, "A.k = B.k", True),
+        ({"time": None, "window_us": None, "delay": None}, "A.k = B.k", True),
+        ({"window_us": None}, "A.k = B.k", False),
+    ],
+)
+def test_groups_are_warned_of_whose_rows_may_always_find_a_match(b, on, warns):
+    node = AggregateNode(join(A, timed("B", **b), on=on), (WINDOW,), (N,), "append")
+    assert is_warned(plan(Query(node))) == warns
+
+
+def test_so_are_groups_of_rows_that_nothing_ends():
+    a, b = timed("A", window_us=None), timed("B", window_us=None)
+    within = "A.k = B.k AND B.ts <= A.ts + INTERVAL 1 MINUTE"
+    assert is_warned(made(join(a, b, on="A.k = B.k"), WINDOW))
+    assert not is_warned(made(join(a, b, on=within), WINDOW))
+    assert is_warned(made(join(join(a, b, on=within), timed("C", window_us=None), on="A.k = C.k"), WINDOW))
+
+
+def is_warned(planned):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_ends(planned, {}, ends_input=False)
+    return any("groups never come out" in str(each.message) for each in caught)

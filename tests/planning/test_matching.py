@@ -59,10 +59,13 @@ def test_sides_of_different_types_are_cast_to_the_one_they_share():
     assert computed(made) == ["CAST(`A`.`n` AS BIGINT)"]
 
 
-def test_a_condition_on_the_preserved_side_is_a_test_and_on_the_other_a_filter():
+def test_a_condition_on_the_preserved_side_makes_keys_null_and_on_the_other_it_is_a_filter():
     made = outer("A.x = B.x AND A.y > 1 AND B.y > 2", kind=pa.bool_())
-    assert made.root.tests == (Condition("and", BOTH),)
-    assert computed(made) == ["`A`.`y` > 1"]
+    assert (made.root.tests, computed(made)) == ((), [])
+    assert [key.sql for each in made.root.inputs for key in each.keys] == [
+        "CASE WHEN `A`.`y` > 1 THEN `A`.`x` END",
+        "`B`.`x`",
+    ]
     assert (made.stream("A").filters, made.stream("B").filters) == ((), ("`B`.`y` > 2",))
 
 
@@ -72,7 +75,9 @@ def test_a_condition_on_the_preserved_side_is_a_test_and_on_the_other_a_filter()
 def test_only_rows_that_come_out_with_a_match_are_filtered_before(how, filtered):
     made = outer("A.x = B.x AND A.y > 1 AND B.y > 1", how, kind=pa.bool_())
     assert "".join(each.name for each in made.streams if each.filters) == filtered
-    assert len(made.root.tests) == 2 - len(filtered)
+    excluded = [each.name for each in made.root.inputs if each.keys[0].bare is not None]
+    assert [*excluded, *filtered] == sorted("AB", key=lambda name: name in filtered)
+    assert made.root.tests == ()
 
 
 def test_filters_above_stay_above_and_filters_below_below():
@@ -89,11 +94,11 @@ def test_an_outer_join_is_the_last_step_over_a_join():
     assert made.root.tests == (Condition("lt", ("A.z", "C.z")),)
 
 
-def test_an_equality_inside_a_side_is_a_test_or_a_filter_but_no_key():
+def test_an_equality_inside_a_side_decides_which_rows_can_match_and_is_no_key():
     made = outer("A.x = B.x AND A.y = A.z AND B.y = B.z", kind=pa.bool_())
     assert [len(source.keys) for source in made.root.inputs] == [1, 1]
     assert made.stream("B").filters == ("`B`.`y` = `B`.`z`",)
-    assert computed(made) == ["`A`.`y` = `A`.`z`"]
+    assert made.root.inputs[0].keys[0].sql == "CASE WHEN `A`.`y` = `A`.`z` THEN `A`.`x` END"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,17 @@ def reach(condition):
         ("B.ts <= A.ts + INTERVAL 1 DAY - INTERVAL 2 HOURS", {("A", "B"): 2 * DAY_US - 2 * HOUR}),
         ("B.ts <= A.ts + INTERVAL 1 DAY - INTERVAL 1 DAY", {("A", "B"): DAY_US}),
         ("B.ts <= A.ts AND C.ts <= B.ts", {("A", "B"): 0, ("B", "C"): 0}),
+        ("A.ts <= B.ts - INTERVAL '-1' HOUR", {("B", "A"): HOUR}),
+        ("B.ts BETWEEN A.ts + INTERVAL -5 SECONDS AND A.ts", {("B", "A"): 5 * SECOND, ("A", "B"): 0}),
+        ("B.ts <= A.ts + (- INTERVAL 5 SECONDS)", {("A", "B"): -5 * SECOND}),
+        ("B.ts <= A.ts + INTERVAL (-5) SECONDS", {("A", "B"): -5 * SECOND}),
+        ("B.ts <= A.ts + INTERVAL '01:30' HOUR TO MINUTE", {("A", "B"): 90 * 60 * SECOND}),
+        ("B.ts <= A.ts - INTERVAL '-01:30.5' MINUTE TO SECOND", {("A", "B"): 90 * SECOND + SECOND // 2}),
+        ("B.ts <= A.ts + INTERVAL '1 02:00:00' DAY TO SECOND", {("A", "B"): 26 * HOUR + DAY_US}),
+        ("B.ts - A.ts <= INTERVAL 5 SECONDS", {("A", "B"): 5 * SECOND + DAY_US}),
+        ("INTERVAL 5 SECONDS > B.ts - A.ts", {("A", "B"): 5 * SECOND - 1 + DAY_US}),
+        ("B.ts - A.ts >= INTERVAL -5 SECONDS", {("B", "A"): 5 * SECOND + DAY_US}),
+        ("(B.ts + INTERVAL 1 SECOND) - A.ts <= INTERVAL 5 SECONDS", {("A", "B"): 4 * SECOND + DAY_US}),
         ("B.ts <= A.ts + INTERVAL 2 HOURS AND B.ts < A.ts + INTERVAL 1 HOUR", {("A", "B"): HOUR - 1}),
     ],
 )
@@ -55,7 +66,12 @@ def test_a_condition_tells_how_much_later_rows_may_be(condition, found):
         "A.ts <= B.ts OR A.k = 1",
         "NOT A.ts <= B.ts",
         "A.ts <= B.ts + INTERVAL 1 MONTH",
-        "A.ts <= B.ts - INTERVAL '-1' HOUR",
+        "A.ts <= B.ts - INTERVAL '1:2:3' HOUR TO MINUTE",
+        "A.ts <= B.ts + INTERVAL '01:30' MINUTE TO HOUR",
+        "A.ts <= B.ts + INTERVAL '2' MONTH TO HOUR",
+        "A.ts - INTERVAL 1 HOUR <= INTERVAL 1 HOUR",
+        "A.ts - A.ts <= INTERVAL 1 HOUR",
+        "B.ts - A.k <= INTERVAL 1 HOUR",
         "A.ts <= INTERVAL 1 HOUR - B.ts",
         "date_trunc('HOUR', A.ts) <= B.ts",
         "A.ts <= TIMESTAMP '2026-01-01 00:00:00'",
@@ -89,6 +105,26 @@ def test_the_condition_of_an_outer_join_has_a_reach_and_a_filter_after_it_has_no
     assert reaches(planned(after)) == [{}, {}]
 
 
-def test_streams_that_meet_in_different_operators_do_not_reach_each_other():
+def test_results_reach_as_far_as_any_of_their_rows_and_are_reached_only_if_all_are():
     made = planned(join(join(timed("A"), timed("C"), on="A.k = C.k"), timed("B"), on=ON))
-    assert [reaches(made, name) for name in ("join1", "join2")] == [[{}, {}], [{}, {}]]
+    assert [reaches(made, name) for name in ("join1", "join2")] == [[{}, {}], [{"B": HOUR}, {}]]
+    both = f"{ON} AND A.ts <= B.ts AND C.ts <= A.ts + INTERVAL 1 SECOND"
+    made = planned(join(join(timed("A"), timed("C"), on="A.k = C.k"), timed("B"), on=both))
+    assert reaches(made, "join1") == [{"C": SECOND}, {}]
+    assert reaches(made, "join2") == [{"B": HOUR}, {"join1": SECOND}]
+
+
+def test_results_end_where_the_streams_above_can_meet_none_of_their_rows_any_more():
+    below = join(timed("A"), timed("C"), on="A.k = C.k")
+    made = planned(join(below, timed("B"), on=f"{ON} AND B.ts < C.ts - INTERVAL 1 SECOND"))
+    assert made.operator("join1").life is not None
+    assert [each.life.above_us for each in made.operator("join1").inputs] == [HOUR + 1, -SECOND]
+    assert [each.life.above_us for each in made.operator("join2").inputs] == [None, None], "nobody is above"
+
+
+def test_what_an_outer_join_is_on_ends_results_of_one_side_and_says_nothing_within_it():
+    below = JoinNode((timed("A"), timed("C")), "A.k = C.k")
+    made = plan(Query(JoinNode((below, timed("B")), f"{ON} AND C.ts <= B.ts", "left")), lambda *_: KINDS["ts"])
+    assert reaches(made) == [{}, {}]
+    assert reaches(made, "join2") == [{"B": HOUR}, {}]
+    assert [each.life.above_us for each in made.operator("join1").inputs] == [HOUR + 1, None]

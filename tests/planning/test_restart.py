@@ -114,13 +114,18 @@ def test_another_kind_of_join_is_another_query():
         ("A.x < B.x", "NOT A.x < B.x", "NOT (A.x < B.x)"),
         ("A.x < B.x", "A.x < B.x AND A.x <> B.x", "A.x < B.x, A.x <> B.x"),
         ("A.x + 1 < B.x", "A.x + 2 < B.x", "A.x + 2 < B.x"),
-        ("A.x > 3", "A.x > 4", "A.x > 4"),
     ],
 )
 def test_another_condition_of_an_outer_join_is_another_query(old, new, told_as):
     plans = [outer(on=f"A.id = B.id AND {condition}", needed=("A.x", "B.x")) for condition in (old, new)]
     assert continued(*plans) is None
     assert told(*plans) == f"join1 is also on {old} in the checkpoint, {told_as} in the query"
+
+
+def test_another_condition_on_the_preserved_side_is_another_query():
+    plans = [outer(on=f"A.id = B.id AND A.x > {least}", needed=("A.x", "B.x")) for least in (3, 4)]
+    assert continued(*plans) is None
+    assert "joined on CASE WHEN A.x > 3 THEN A.id END in the checkpoint" in told(*plans)
 
 
 def test_of_an_outer_join_conditions_may_change_above_and_not_below():

@@ -10,7 +10,7 @@ from watersmeet.operators.promises.ranges import FIRST, LAST, LEAST, MOST
 from watersmeet.operators.promises.stores import Store
 from watersmeet.site.layout import pack, slot_name
 from watersmeet.site.promise_spec import PunctuatedStream
-from watersmeet.site.promises import PromiseWriter
+from watersmeet.site.promises import PromiseReader, PromiseWriter
 from watersmeet.state.runs import open_run
 from watersmeet.storage.local import LocalStorage
 
@@ -23,7 +23,7 @@ def ranges(folder, low, high, time=None):
     layout = pack({0: PLACES}, dict.fromkeys(PLACES, pa.int64()))
     stream = PunctuatedStream("B", (X,), time, ((0, STORE),), None)
     storage = LocalStorage(str(folder))
-    writer = PromiseWriter(storage, 1, 1, layout, {0: stream})
+    writer = PromiseWriter(PromiseReader(storage, {STORE.name: (STORE, ())}), 1, 1, layout, {0: stream})
     values = pa.array([shape_of([], [0]), low, high], pa.int64())
     writer.take(0, pa.record_batch({slot_name(slot): values.slice(slot, 1) for slot in range(3)}))
     found = [open_run(storage, each.run).rows for each in writer.close(lambda: RunId("run"))]

@@ -1,6 +1,6 @@
 """What hypothesis draws: queries of nested joins over random streams, and the rows of their epochs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tests.support.punctuations import Punctuated, punctuations
+from tests.support.punctuations import KEYS, Punctuated, ordered, punctuations
 from watersmeet.model.query import FilterNode, JoinNode, Node, Query, StreamNode
 from watersmeet.planning.tree import streams_of
 
@@ -92,7 +92,7 @@ def _values(kind: pa.DataType) -> st.SearchStrategy[object]:
         return st.sampled_from([0.0, -0.0, 1.5, float("nan"), None])
     if pa.types.is_string(kind):
         return st.sampled_from(["a", "b", "", None])
-    return st.sampled_from([1, 2, 3, None])
+    return st.sampled_from([*KEYS.get(kind, [1, 2, 3]), None])
 
 
 @st.composite
@@ -128,11 +128,16 @@ class TimedCase(Case):
 
 @st.composite
 def timed_cases(
-    draw: st.DrawFn, most_streams: int = 4, most_epochs: int = 5, most_rows: int = 5, zone: str | None = ""
+    draw: st.DrawFn,
+    most_streams: int = 4,
+    most_epochs: int = 5,
+    most_rows: int = 5,
+    zone: str | None = "",
+    kinds: Sequence[pa.DataType] = (pa.int64(), pa.string()),
 ) -> TimedCase:
     """Times are few microseconds, so that they meet the edges of windows; most rows are in order, some are late."""
     names = NAMES[: draw(st.integers(2, most_streams))]
-    kind = draw(st.sampled_from([pa.int64(), pa.string()]))
+    kind = draw(st.sampled_from(kinds))
     zone = draw(st.sampled_from([None, "UTC"])) if zone == "" else zone
     nodes, schemas = [], {}
     for name in names:
@@ -165,6 +170,8 @@ def _between_times(draw: st.DrawFn, streams: list[str]) -> str:
     shape = draw(st.sampled_from(["{b} BETWEEN {a} {low} AND {a} {high}", "{b} > {a} {low}", "{a} {high} >= {b}"]))
     signs = {name: ("-" if us < 0 else "+", abs(us)) for name, us in {"low": low, "high": low + length}.items()}
     micros = {name: f"{sign} INTERVAL {us} MICROSECONDS" for name, (sign, us) in signs.items()}
+    if draw(st.integers(0, 3)) == 0:  # the same in another way
+        micros = {name: f"+ INTERVAL '{sign}{us}' MICROSECONDS" for name, (sign, us) in signs.items()}
     return shape.format(a=f"{a}.ts", b=f"{b}.ts", **micros)
 
 
@@ -189,13 +196,20 @@ class OuterCase(TimedCase):
     on: str = ""
     left: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
+    reach: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @st.composite
-def outer_cases(draw: st.DrawFn, most_left: int = 2, most_epochs: int = 5, most_rows: int = 5) -> OuterCase:
+def outer_cases(
+    draw: st.DrawFn,
+    most_left: int = 2,
+    most_epochs: int = 5,
+    most_rows: int = 5,
+    kinds: Sequence[pa.DataType] = (pa.int64(), pa.string()),
+) -> OuterCase:
     """One or two streams joined, and one more by an outer, semi or anti join, perhaps on a condition between times."""
     names = NAMES[: draw(st.integers(1, most_left)) + 1]
-    kind = draw(st.sampled_from([pa.int64(), pa.string()]))
+    kind = draw(st.sampled_from(kinds))
     nodes, schemas = [], {}
     for name in names:
         has_time = draw(st.integers(0, 7)) > 0
@@ -205,6 +219,11 @@ def outer_cases(draw: st.DrawFn, most_left: int = 2, most_epochs: int = 5, most_
         delay = draw(st.sampled_from([None, 0, 0, 2, 5])) if has_time else None
         nodes.append(StreamNode(name, schemas[name], "ts" if has_time else None, window, delay))
     left, inner = draw(_trees(nodes[:-1], ["k0"]))
+    reach = {}
+    if len(names[:-1]) > 1 and nodes[0].time and nodes[1].time and draw(st.booleans()):
+        a, b = names[:2]
+        within = f"{b}.ts BETWEEN {a}.ts AND {a}.ts + INTERVAL 3 MICROSECONDS"
+        left, inner, reach = FilterNode(left, within), (*inner, within), {(a, b): 3, (b, a): 0}
     first, last = draw(st.sampled_from(nodes[:-1])), nodes[-1]
     texts = [f"{first.name}.k0 = {last.name}.k0"]
     if first.time and last.time and draw(st.booleans()):
@@ -224,13 +243,14 @@ def outer_cases(draw: st.DrawFn, most_left: int = 2, most_epochs: int = 5, most_
         for epoch in range(draw(st.integers(1, most_epochs)))
     )
     node = JoinNode((left, last), on, how)
-    return OuterCase(Query(node, needed), (), epochs, how=how, on=on, left=tuple(names[:-1]), inner=inner)
+    return OuterCase(Query(node, needed), (), epochs, how=how, on=on, left=tuple(names[:-1]), inner=inner, reach=reach)
 
 
 @st.composite
-def promised_cases(draw: st.DrawFn, *, outer: bool) -> TimedCase:
+def promised_cases(draw: st.DrawFn, *, outer: bool, floats: bool = True) -> TimedCase:
     """A case in which some streams have punctuations, and the keys of some are unique."""
-    case = draw(outer_cases() if outer else timed_cases(most_streams=3))
+    kinds = [pa.int64(), pa.int64(), pa.string(), *(kind for kind in KEYS if floats or kind != pa.float64())]
+    case = draw(outer_cases(kinds=kinds) if outer else timed_cases(most_streams=3, kinds=kinds))
     chosen = {name: draw(st.integers(0, 3)) for name in case.nodes}
     promises = {
         name: draw(punctuations(node, len(case.epochs))) for name, node in case.nodes.items() if chosen[name] > 1
@@ -249,7 +269,7 @@ def promised_cases(draw: st.DrawFn, *, outer: bool) -> TimedCase:
     for number, epoch in enumerate(case.epochs):
         tables = {name: _without(table, seen.get(name, set())) for name, table in epoch.items()}
         for name in unique:
-            seen[name] |= {key for key in tables[name].column("k0").to_pylist() if key is not None}
+            seen[name] |= {ordered(key) for key in tables[name].column("k0").to_pylist() if key is not None}
         more = {f"{name}#promises": each.table(number, nodes[name].schema) for name, each in promises.items()}
         epochs.append({**tables, **more})
     query = structs.replace(case.query, node=_with_nodes(case.query.node, nodes))
@@ -273,7 +293,7 @@ def without_broken_promises(case: TimedCase) -> TimedCase:
 
 
 def _without(table: pa.Table, seen: set[object]) -> pa.Table:
-    return table.filter(pa.array([key not in seen for key in table.column("k0").to_pylist()], pa.bool_()))
+    return table.filter(pa.array([ordered(key) not in seen for key in table.column("k0").to_pylist()], pa.bool_()))
 
 
 def _with_nodes(node: Node, nodes: Mapping[str, StreamNode]) -> Node:

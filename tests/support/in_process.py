@@ -16,16 +16,16 @@ from tests.support.oracle import connection
 from tests.support.parking import Parking
 from watersmeet.adapt.cleaning.draining import Draining
 from watersmeet.adapt.cleaning.policy import missing_groups
-from watersmeet.adapt.moving.flux import FluxPolicy
 from watersmeet.adapt.moving.policies import DEFAULT_ADAPTATION
 from watersmeet.adapt.moving.put_off import can_be_parked
-from watersmeet.adapt.policy import MemoryOptions, Moment, Policy
+from watersmeet.adapt.policy import MemoryOptions, Moment
 from watersmeet.adapt.ring.cost import Goal
 from watersmeet.adapt.ring.relocation import Relocation
 from watersmeet.driver.checkpoint import Expectation, open_checkpoint
 from watersmeet.driver.loop import Loop
 from watersmeet.driver.ports import Done, Step
 from watersmeet.driver.start import DriverOptions, start_driver
+from watersmeet.lab.simulator.chaos.world import hurry
 from watersmeet.model.ids import EpochId, SiteId
 from watersmeet.model.plan import Plan
 from watersmeet.operators.hashing import is_hashable
@@ -239,18 +239,12 @@ class InProcess:
 
     def _hashes(self, keys: Sequence[pa.Array], types: Sequence[pa.DataType]) -> Hashes:
         """Spark's hashes where site tasks compute them, too; any other will do elsewhere."""
-        if self.parcels and self.hash_bits == FULL_HASH_BITS and all(map(is_hashable, types)):
+        computes = self.parcels or any(each.kind == "aggregate" for each in self.plan.operators)
+        if computes and self.hash_bits == FULL_HASH_BITS and all(map(is_hashable, types)):
             return hash_whole_numbers(keys, types)
-        rows = zip(*map(pa.Array.to_pylist, keys), strict=True)
+        told = (key.cast(kind) for key, kind in zip(keys, types, strict=True))  # UTC has many names
+        rows = zip(*map(pa.Array.to_pylist, told), strict=True)
         return np.array([_hash(key, self.hash_bits) for key in rows], np.uint64)
-
-
-def hurry(policy: Policy) -> None:
-    """Have a policy that moves groups do so as often as it can."""
-    hasty = {"theta_d": 0.99, "span": 1, "sample": 1, "theta_f": 1.0, "th_imb": 1.0, "th_util": 1.0, "wanted": 1}
-    vars(policy).update({name: value for name, value in hasty.items() if name in vars(policy)})
-    if isinstance(policy, FluxPolicy):
-        policy.rounds.delta_min_ms = 0.0
 
 
 class FileRunner(LocalRunner):
@@ -291,6 +285,7 @@ def _together(results: Mapping[EpochId, pa.Table], manifest: Manifest) -> pa.Tab
 
 
 def _hash(key: tuple[object, ...], bits: int) -> int:
+    key = tuple(0.0 if isinstance(part, float) and not part else part for part in key)
     full = int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest())
     return full >> (64 - bits) << (64 - bits)
 

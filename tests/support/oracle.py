@@ -14,6 +14,8 @@ MACROS = (
     "pmod(a, b) AS ((a % b) + b) % b",
     "xxhash64(x) AS CAST(hash(x) >> 1 AS BIGINT)",
     "window_of(a, b) AS {'start': a, 'end': b}",
+    "startswith(a, b) AS starts_with(a, b)",
+    "substring_index(s, mark, n) AS split_part(s, mark, n)",
     "wm_predicate_1_close(a, b) AS abs(a - b) <= 1",
 )
 """What Spark has and DuckDB has not, as far as plans use it; any hash will do."""

@@ -28,6 +28,9 @@ _BETWEEN_TWO = (
     "{a}.x BETWEEN {b}.x - 1 AND {b}.x + 1",
     "{a}.x <> {b}.x",
     "{a}.t < {b}.t",
+    "startswith({a}.t, {b}.t)",
+    "LEFT({a}.t, LENGTH({b}.t)) = {b}.t",
+    "{a}.t LIKE CONCAT({b}.t, '%')",
     "({a}.x = {b}.x OR {a}.y < {b}.y)",
     "({a}.x < {b}.x OR {a}.f IS NULL)",
     "NOT ({a}.x > {b}.y AND {a}.x IS NOT NULL)",
@@ -39,7 +42,7 @@ _BETWEEN_TWO = (
 
 
 @st.composite
-def ring_cases(draw: st.DrawFn, most_streams: int = 4, most_epochs: int = 4, most_rows: int = 6) -> TimedCase:
+def ring_cases(draw: st.DrawFn, most_streams: int = 5, most_epochs: int = 4, most_rows: int = 6) -> TimedCase:
     """Streams with or without windows; each is connected with one before it, mostly not by an equality."""
     names = NAMES[: draw(st.integers(2, most_streams))]
     schema = pa.schema(
@@ -103,7 +106,7 @@ def _table(rng: np.random.Generator, schema: pa.Schema, most_rows: int, ids: Ite
         "x": drawn([0, 1, 2, 3, 5]),
         "y": drawn([0, 1, 2, 3, 5]),
         "f": drawn([0.0, -0.0, 0.5, 1.0, 2.5, float("nan"), float("inf")]),
-        "t": drawn(["a", "b", ""]),
+        "t": drawn(["a", "b", "ab", "", "a%", "_b"]),
         "id": [next(ids) for _ in range(rows)],
         "ts": pa.array(moments, mask=rng.random(rows) < 0.05).cast(schema.field("ts").type),
     }

@@ -1,17 +1,17 @@
 """The written rules of event time, applied row by row: which rows are accepted, and which of them are joined."""
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.support.draws import OuterCase, TimedCase
 from tests.support.oracle import connection, joined, multiset, registered
-from tests.support.punctuations import Punctuated
+from tests.support.punctuations import FOREVER, Punctuated, ordered
 from watersmeet.model.query import StreamNode
-
-FOREVER = 1 << 62
 
 
 def expected_results(case: TimedCase) -> Counter[str]:
@@ -126,24 +126,86 @@ def _due(case: OuterCase, latest: Mapping[str, int | None], side: str) -> str:
     other = [last] if side == "L" else list(case.left)
     first = case.on.split(".")[0]
     key = f"{first if side == 'L' else last}.k0"
-    always = f"{key} IS NULL OR {is_promised(case, key, other)} OR {is_passed_on(case, key, other, latest)}"
+    excluded = [f"NOT ({text})" for text in case.on.split(" AND ") if "%" in text and text.split(".")[0] in own]
+    always = [f"{key} IS NULL", *excluded, is_promised(case, key, other), is_passed_on(case, key, other, latest)]
+    windows, condition = _ends(case, side, own)
+    for value, until in _promised_before(case, other, latest):
+        ends = [*(windows if any(case.nodes[name].time for name in other) else []), *condition]
+        always += [f"({key} = {_text(value)} AND {end} <= {until})" for end in ends]
     marks = [_mark(case, name, latest[name]) for name in other]
     known = [mark for mark in marks if mark is not None]
     if len(known) < len(marks):
-        return f"({always})"
+        return " OR ".join(always).join("()")
     mark = min(known)
     if mark == FOREVER:
         return "true"
+    ends = [*(windows if all(case.nodes[name].time for name in other) else []), *condition]
+    return " OR ".join([*always, *(f"{end} <= {mark}" for end in ends)]).join("()")
+
+
+def _ends(case: OuterCase, side: str, own: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Before which time a match begins: by the windows, and by the condition between times."""
+    first, last = case.on.split(".")[0], next(name for name in case.nodes if name not in case.left)
     timed = [case.nodes[name] for name in own if case.nodes[name].time]
     ends = [f"epoch_us({each.name}.ts) + {each.window_us}" for each in timed if each.window_us is not None]
-    conditions = [f"least({', '.join(ends)}) <= {mark}"] if ends and all(case.nodes[n].time for n in other) else []
-    if "BETWEEN" in case.on and len(case.left) == 1:
-        later = 4 if side == "L" else 2
-        conditions.append(f"epoch_us({own[0]}.ts) + {later} < {mark}")
-    return " OR ".join([always, *conditions]).join("()")
+    windows = [f"least({', '.join(ends)})"] if ends else []
+    if "BETWEEN" not in case.on:
+        return windows, []
+    timed_left = [name for name in case.left if case.nodes[name].time and name != first]
+    later = [4] if side == "L" else [2, *(2 + case.reach.get((first, name), FOREVER) for name in timed_left)]
+    return windows, [f"epoch_us({first if side == 'L' else last}.ts) + {max(later) + 1}"]
 
 
-def _mark(case: OuterCase, name: str, latest: int | None) -> int | None:
+def _promised_before(
+    case: TimedCase, streams: Sequence[str], latest: Mapping[str, int | None]
+) -> Iterator[tuple[object, int]]:
+    """The keys of which all of some streams have promised that no row comes before a time; or one that is passed on."""
+    accepted, _ = accepted_rows(case.nodes, case.epochs, case.promises)
+    for value in _keys(accepted):
+        times = [_until(case, name, value, accepted[name]) for name in streams]
+        known = [time for time in times if time is not None]
+        if len(known) == len(times):
+            yield value, min(known)
+    for name, number in _passed(case, streams, latest):
+        for value in _keys(accepted):
+            until = _until(case, name, value, accepted[name][:number])
+            if until is not None:
+                yield value, until
+
+
+def _until(case: TimedCase, name: str, value: object, accepted: Sequence[pa.Table]) -> int | None:
+    """The time before which a stream has promised a key, after as many epochs as are given."""
+    if _promises(case, name, value, accepted):
+        return FOREVER
+    own = case.promises.get(name) if case.nodes[name].time else None
+    return None if own is None else own.promises_key_until(value, len(accepted))
+
+
+def _keys(accepted: Mapping[str, Sequence[pa.Table]]) -> list[object]:
+    """All keys there are."""
+    found = {value for tables in accepted.values() for table in tables for value in table.column("k0").to_pylist()}
+    return sorted({ordered(value) for value in found if value is not None}, key=str)
+
+
+def _text(value: object) -> str:
+    match value:
+        case str():
+            return f"'{value}'"
+        case float():
+            return "CAST('nan' AS DOUBLE)" if value == math.inf else repr(value)
+        case datetime():
+            return f"TIMESTAMPTZ '{value.isoformat()}'"
+        case date():
+            return f"DATE '{value}'"
+    return str(value)
+
+
+def mark_of(case: TimedCase, name: str, accepted: Mapping[str, Sequence[pa.Table]]) -> int | None:
+    """The time before which no row of a stream comes any more, if it has accepted some rows."""
+    return _mark(case, name, _latest(accepted[name]))
+
+
+def _mark(case: TimedCase, name: str, latest: int | None) -> int | None:
     """The time before which no row of a stream comes any more."""
     node, promises = case.nodes[name], case.promises.get(name)
     late = None if node.delay_us is None or latest is None else latest - node.delay_us
@@ -158,31 +220,36 @@ def _mark(case: OuterCase, name: str, latest: int | None) -> int | None:
 def is_promised(case: TimedCase, key: str, streams: Sequence[str]) -> str:
     """Whether all of some streams have promised a key, by punctuations or because it is unique."""
     accepted, _ = accepted_rows(case.nodes, case.epochs, case.promises)
-    every = {value for tables in accepted.values() for table in tables for value in table.column("k0").to_pylist()}
     promised = [
-        f"'{value}'" if isinstance(value, str) else str(value)
-        for value in sorted((value for value in every if value is not None), key=str)
-        if all(_promises(case, name, value, accepted[name]) for name in streams)
+        _text(value)
+        for value in _keys(accepted)
+        if all(_until(case, name, value, accepted[name]) == FOREVER for name in streams)
     ]
     return f"{key} IN ({', '.join(promised)})" if promised else "false"
 
 
 def is_passed_on(case: TimedCase, key: str, streams: Sequence[str], latest: Mapping[str, int | None]) -> str:
     """Whether one of two streams has promised a key, and all rows it had until then are over for the other."""
-    if len(streams) == 1:
-        return "false"
     accepted, _ = accepted_rows(case.nodes, case.epochs, case.promises)
-    passed: set[object] = set()
-    for name, other in (streams, streams[::-1]):
+    texts = {
+        _text(value)
+        for name, number in _passed(case, streams, latest)
+        for value in _keys(accepted)
+        if _until(case, name, value, accepted[name][:number]) == FOREVER
+    }
+    return f"{key} IN ({', '.join(texts)})" if texts else "false"
+
+
+def _passed(case: TimedCase, streams: Sequence[str], latest: Mapping[str, int | None]) -> Iterator[tuple[str, int]]:
+    """Of two streams, the epochs by whose end all rows of one had come that are over now for the other."""
+    accepted, _ = accepted_rows(case.nodes, case.epochs, case.promises)
+    for name, other in (streams, streams[::-1]) if len(streams) > 1 else ():
         window, mark = case.nodes[name].window_us, _mark(case, other, latest[other])
         for epochs in range(1, len(case.epochs) + 1) if case.nodes[name].time and mark is not None else ():
-            own = accepted[name][:epochs]
-            last = _latest(own)
-            is_over = last is not None and _is_over(last, window if case.nodes[other].time else None, mark)
-            values = {value for table in accepted.values() for each in table for value in each.column("k0").to_pylist()}
-            passed |= {value for value in values if is_over and _promises(case, name, value, own)}
-    texts = [f"'{value}'" if isinstance(value, str) else str(value) for value in passed if value is not None]
-    return f"{key} IN ({', '.join(texts)})" if texts else "false"
+            last = _latest(accepted[name][:epochs])
+            lengths = [window if case.nodes[other].time else None, case.reach.get((name, other), FOREVER) + 1]
+            if last is not None and any(_is_over(last, length, mark) for length in lengths):
+                yield name, epochs
 
 
 def _is_over(last: int, window: int | None, mark: int) -> bool:
@@ -194,5 +261,6 @@ def _promises(case: TimedCase, name: str, value: object, accepted: Sequence[pa.T
     own = case.promises.get(name)
     is_promised = own is not None and own.promises_key(value, len(accepted))
     return is_promised or (
-        bool(case.nodes[name].unique) and any(value in table.column("k0").to_pylist() for table in accepted)
+        bool(case.nodes[name].unique)
+        and any(value in map(ordered, table.column("k0").to_pylist()) for table in accepted)
     )

@@ -1,18 +1,23 @@
 """Run a case on Spark through the public API and give what the sink got."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 import watersmeet as wm
 from tests.support.draws import Case, TimedCase
 from tests.support.oracle import multiset
+from tests.support.ring_draws import PREDICATE
 from watersmeet.model.query import FilterNode, JoinNode, Node, StreamNode
 
 PATIENCE_S = 240
+_CALL = re.compile(rf"(?: AND )?({PREDICATE}\([^)]*\))(?: AND )?")
+_COLUMN = re.compile(r"\w+\.\w+")
 
 
 class Collected:
@@ -45,7 +50,22 @@ def relation(flow: wm.Flow, frames: Mapping[str, DataFrame], node: Node) -> wm.R
     if isinstance(node, FilterNode):
         return relation(flow, frames, node.input).where(node.condition)
     assert isinstance(node, JoinNode)
-    return flow.join(*(relation(flow, frames, each) for each in node.inputs), on=node.on, how=node.how)
+    return flow.join(*(relation(flow, frames, each) for each in node.inputs), on=with_functions(node.on), how=node.how)
+
+
+def with_functions(on: str) -> object:
+    """A drawn condition, in which functions are functions; they stand between ANDs."""
+    parts = [part for part in _CALL.split(on) if part]
+    made = [_predicate(part) if _CALL.fullmatch(part) else part for part in parts]
+    return on if len(parts) == 1 and made == parts else made
+
+
+def _predicate(call: str) -> object:
+    def close(left: pa.Array, right: pa.Array) -> pa.Array:
+        """Defined here, so that it travels to the workers as a whole."""
+        return pc.less_equal(pc.abs(pc.subtract(left, right)), 1)
+
+    return wm.predicate(close, *_COLUMN.findall(call))
 
 
 def times_of(node: StreamNode) -> dict[str, object]:
@@ -54,13 +74,18 @@ def times_of(node: StreamNode) -> dict[str, object]:
     return {} if node.time is None else {"time": node.time, **times}
 
 
-def run_case(spark: SparkSession, case: Case, **options: object) -> Counter[str]:
+def frames_of(spark: SparkSession, case: Case) -> dict[str, DataFrame]:
+    """The streams of a case, and their punctuations as a user writes them."""
     frames = {name: wm.testing.replay(spark, tables) for name, tables in case.streams.items()}
     for name, each in (case.promises if isinstance(case, TimedCase) else {}).items():
         schema = case.nodes[name].schema
         tables = [each.written(epoch, schema) for epoch in range(len(case.epochs))]
         frames[f"{name}#promises"] = wm.testing.replay(spark, tables)
-    rows = relation(wm.Flow(spark), frames, case.query.node)
+    return frames
+
+
+def run_case(spark: SparkSession, case: Case, **options: object) -> Counter[str]:
+    rows = relation(wm.Flow(spark), frames_of(spark, case), case.query.node)
     named = [f"{text} AS {text.replace('.', '_')}" for text in case.query.needed or ()]
     return run(rows.select(*named) if named else rows, **options)
 

@@ -43,6 +43,7 @@ def example_without():
 """
 
 
+@pytest.mark.long
 def test_tests_and_examples_that_use_the_session_are_marked_without_saying_so(tmp_path):
     (tmp_path / "test_some.py").write_text(SOME)
     ours = ("-c", ROOT / "pyproject.toml", "--rootdir", ROOT, "-p", "conftest")

@@ -74,7 +74,8 @@ class View:
     ``operators`` narrows cleanup down to some of the plan's, ``closed_by`` to generations closed up to a version.
     ``rewrite_at`` is what the registry says of rows that are to be dropped (`REWRITE_AT`); absent is never.
     ``load`` is what the step at hand asked of the sites, if it is an epoch; ``executors`` are those it was done by.
-    ``to_fetch`` is how many bytes sites have yet to fetch of groups that were announced to them.
+    ``to_fetch`` is how many bytes sites have yet to fetch of groups that were announced to them. ``busy`` are groups
+    that are being cleaned, or of which something was taken at this moment: nothing more will be.
     """
 
     moment: Moment
@@ -86,6 +87,7 @@ class View:
     load: EpochLoad | None = None
     executors: Executors | None = None
     to_fetch: Mapping[SiteId, int] = field(default_factory=dict)
+    busy: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,14 @@ component='state relocation')
         """Whether any of some events calls a component."""
         return any((event, component) in self.listeners for event in events)
 
+    def has(self, component: str) -> bool:
+        """Whether any event calls a component.
+
+        >>> Registry().without("MemoryLimitReached").has("state relocation")
+        False
+        """
+        return any(name == component for _, name in self.listeners)
+
     def with_threshold(self, event: str, threshold: object) -> "Registry":
         """The same with another threshold of an event."""
         _check_event(event)

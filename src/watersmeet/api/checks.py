@@ -9,6 +9,8 @@ from pyspark.sql import types as spark_types
 
 from watersmeet.model.errors import DuplicateNameError, OptionError, UnknownNameError, UnsupportedError, nearest
 from watersmeet.model.plan import Input, Operator, Plan
+from watersmeet.planning.lives import ends_by_time
+from watersmeet.planning.unbounded import unbounded
 from watersmeet.runners.spark.sinks import FileSink, Sink
 from watersmeet.runners.spark.tables import TableSink
 
@@ -120,13 +122,15 @@ def _check_type(form: str, field: spark_types.StructField) -> None:
 
 
 def check_ends(plan: Plan, trigger: Mapping[str, object], *, ends_input: bool) -> None:
-    """Refuse an end of the input that never comes, and warn of rows that would never come out."""
+    """Refuse an end of the input that never comes, and warn of rows that would never come out, or always be kept."""
     if ends_input and "availableNow" not in trigger:
         raise OptionError(
             "option endOfInput is true, and the query does not end by itself",
             why="the input has ended when all there is was consumed, and a running query always waits for more",
             how="use trigger(availableNow=True), or leave endOfInput out",
         )
+    for condition, stream in unbounded(plan) if not ends_input else ():
+        warnings.warn(_no_bound(condition, stream), stacklevel=4)
     for operator in plan.operators if not ends_input else ():
         if operator.kind == "aggregate":
             _warn_of_groups(plan, operator)
@@ -139,25 +143,46 @@ def check_ends(plan: Plan, trigger: Mapping[str, object], *, ends_input: bool) -
 
 
 def _warn_of_groups(plan: Plan, operator: Operator) -> None:
-    is_final = operator.final is not None and plan.stream(operator.final.stream).delay_us is not None
-    if operator.mode == "append" and not is_final and not _may_promise_keys(plan, operator.inputs[0]):
+    if operator.mode != "append" or _may_promise_keys(plan, operator.inputs[0]):
+        return
+    if operator.final is None or not _may_be_final(plan, operator.inputs[0], operator.final.stream):
         warnings.warn(
             "groups never come out: nothing says when no row for a group can come any more. Group by "
-            "window(A.ts, '1 minute') of a stream with a time and a watermark, give all streams punctuations or unique "
-            "columns, use outputMode('update'), or run with trigger(availableNow=True) and "
+            "window(A.ts, '1 minute') of a stream with a time and a watermark, if it is joined, give the other streams "
+            "watermarks, too, and A a window or a condition between the times; or give all streams punctuations or "
+            "unique columns, use outputMode('update'), or run with trigger(availableNow=True) and "
             "option('endOfInput', 'true').",
             stacklevel=5,
         )
 
 
+def _may_be_final(plan: Plan, source: Input, stream: str) -> bool:
+    """Whether rows of a stream cease to come to an aggregate: from itself, and out of the joins they are kept in."""
+    if source.stream:
+        return _promises_times(plan, [stream])
+    inputs = plan.operator(str(source.operator)).inputs
+    own = next(each for each in inputs if stream in _streams_below(plan, each))
+    leave = all(_ends_for(plan, own, other) for other in inputs if other is not own)
+    is_known = own.stream is not None or plan.longest_us(stream) is not None
+    return leave and is_known and _may_be_final(plan, own, stream)
+
+
+def _ends_for(plan: Plan, source: Input, other: Input) -> bool:
+    """Whether rows of an input come to an end, as no row of another will come that they can be joined with."""
+    is_bounded = source.life is not None and other.life is not None and ends_by_time(plan, source)
+    is_reached = any(name == other.name for name, _ in source.reach)
+    return _promises_times(plan, _streams_below(plan, other)) and (is_bounded or is_reached)
+
+
+def _promises_times(plan: Plan, names: Sequence[str]) -> bool:
+    """Whether streams may tell how early rows are that still come, by watermarks or by punctuations."""
+    streams = [plan.stream(name) for name in names]
+    return all(each.time and (each.delay_us is not None or each.punctuated is not None) for each in streams)
+
+
 def _may_be_decided(plan: Plan, source: Input, other: Input) -> bool:
     """Whether the other side ever promises that no match for a row comes any more."""
-    streams = [plan.stream(other.name)] if other.stream else list(plan.streams)
-    has_promises = all(stream.delay_us is not None for stream in streams if stream.name != source.name)
-    has_window = any(plan.stream(name).window_us is not None for name in _streams_below(plan, source))
-    is_bounded = source.life is not None and other.life is not None and has_window
-    by_time = has_promises and (is_bounded or any(name == other.name for name, _ in source.reach))
-    return by_time or _may_promise_keys(plan, other)
+    return _ends_for(plan, source, other) or _may_promise_keys(plan, other)
 
 
 def _may_promise_keys(plan: Plan, source: Input) -> bool:
@@ -179,4 +204,12 @@ def _never_alone(operator: Operator, own: str, other: str) -> str:
         f"match of {other} can come any more. Give {other} a time and a watermark, and {own} a "
         f"window or a condition between the times; or {other} punctuations; or run with trigger(availableNow=True) "
         f"and option('endOfInput', 'true')."
+    )
+
+
+def _no_bound(condition: str, stream: str) -> str:
+    return (
+        f"{condition} bounds no state: how long rows of {stream} can find a match is told by comparisons of a time "
+        f"with another one, plus or minus lengths without months and years, as in "
+        f"B.ts <= A.ts + INTERVAL 1 HOUR. Write it like that, or give {stream} a window."
     )

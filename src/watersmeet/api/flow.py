@@ -71,11 +71,11 @@ class Flow:
 
     @property
     def predicates(self) -> Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]:
-        """The functions that joins are on, with the columns they read, by the names they have in plans."""
+        """The functions that joins are on, with the columns they read, by the names they have in conditions."""
         return {name: (each.function, each.columns) for name, each in self._predicates.items()}
 
     def add_predicate(self, predicate: Predicate) -> str:
-        """Have a function under a name, which it keeps as long as the query is written in the same way."""
+        """Have a function under a name; plans number those that they use (`watersmeet.planning.predicates`)."""
         known = next((name for name, each in self._predicates.items() if each is predicate), None)
         name = known or predicate_name(len(self._predicates) + 1, predicate.name)
         self._predicates[name] = predicate

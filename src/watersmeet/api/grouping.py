@@ -106,8 +106,12 @@ class GroupedRelation:
             raise QueryError(
                 "agg was given nothing", why="it tells something of a group", how='write agg("count(*) AS n")'
             )
-        texts = [_text(self.shape, "agg", item) for item in items_of("agg", aggregates)]
-        return _aggregated(self.shape, self.keys, texts, "append" if self.history is None else "update", self.history)
+        from watersmeet.api.relation import Relation  # noqa: PLC0415 -- a relation is grouped
+
+        calls = [_call(self.shape, _text(self.shape, "agg", item)) for item in items_of("agg", aggregates)]
+        keys = [_key(each) for each in selected(self.shape.view, self.keys, self.shape.spark_name)]
+        mode: Mode = "append" if self.history is None else "update"
+        return Relation(aggregated(self.shape, keys, calls, mode, self.history))
 
     def count(self) -> "Relation":
         """How many rows each group has, as ``count``.
@@ -122,36 +126,18 @@ class GroupedRelation:
 
 def grouped(shape: Shape, items: Sequence[object]) -> GroupedRelation:
     """The groups of a relation by some columns or expressions."""
-    _check_open(shape)
+    check_open(shape)
     flat = items_of("groupBy", items) if items else []  # without any, all rows are one group
     return GroupedRelation(shape, tuple(_text(shape, "groupBy", item) for item in flat))
 
 
-def distinct(shape: Shape, names: Sequence[str] | None) -> "Relation":
-    """The rows of a relation without repetition, of some columns or of all."""
-    _check_open(shape)
-    shown = [quoted(each.name) for each in shape.view.outputs]
-    keys = tuple(shown if names is None else [name if "." in name else quoted(name) for name in names])
-    others = [name for name in shown if name not in keys] if names is not None else []
-    if others:
-        raise UnsupportedError(
-            f"duplicates are dropped by {', '.join(names or ())}, and the relation has {', '.join(others)} besides",
-            why="which of several rows is the first one depends on how they came",
-            how="select the columns first that tell rows apart, or use groupBy(...).agg('min(...)')",
-        )
-    return _aggregated(shape, keys, [], "first")
-
-
-def _aggregated(
-    shape: Shape, keys: Sequence[str], aggregates: Sequence[str], mode: Mode, history: History | None = None
-) -> "Relation":
-    from watersmeet.api.relation import Relation  # noqa: PLC0415 -- a relation is grouped
-
-    grouping = [_key(each) for each in selected(shape.view, keys, shape.spark_name)]
-    calls = [_call(shape, text) for text in aggregates]
-    schema = _schema(shape, [key.sql for key in grouping], calls, [key.name for key in grouping])
+def aggregated(
+    shape: Shape, keys: Sequence[Output], calls: Sequence["Call"], mode: Mode, history: History | None = None
+) -> Shape:
+    """What is told of the groups of a relation's rows."""
+    schema = _schema(shape, [key.sql for key in keys], calls, [key.name for key in keys])
     fields = list(arrow_schema(schema, "the aggregate"))
-    named = [GroupKey(key.name, key.sql, field.type) for key, field in zip(grouping, fields, strict=False)]
+    named = [GroupKey(key.name, key.sql, field.type) for key, field in zip(keys, fields, strict=False)]
     told = [_aggregate(shape, call, field) for call, field in zip(calls, fields[len(named) :], strict=True)]
     node = AggregateNode(shape.node, tuple(named), tuple(told), mode, history)
     name = plan_name(streams_of(shape.node))
@@ -159,11 +145,11 @@ def _aggregated(
     view = View(outputs, case_sensitive=shape.view.case_sensitive)
     made = replace(shape, node=node, view=view, made=(name, schema))
     made.plan()
-    return Relation(made)
+    return made
 
 
 @dataclass(frozen=True)
-class _Call:
+class Call:
     """A call of an aggregate function: of some SQL over the streams' columns, or of rows."""
 
     text: str
@@ -180,7 +166,7 @@ def _key(each: Output | View) -> Output:
     return each
 
 
-def _call(shape: Shape, text: str) -> _Call:
+def _call(shape: Shape, text: str) -> Call:
     tree = parse(text, exp.Expr)
     call = tree.this if isinstance(tree, exp.Alias) else tree
     function = _FUNCTIONS.get(call.name.lower()) if isinstance(call, exp.Anonymous) else None
@@ -201,10 +187,10 @@ def _call(shape: Shape, text: str) -> _Call:
     is_rows = isinstance(argument, exp.Star) or (isinstance(argument, exp.Literal) and function == "count")
     sql = None if is_rows else shape.view.rewritten(write(argument))
     alias = f" AS {quoted(tree.alias)}" if isinstance(tree, exp.Alias) else f" AS {quoted(text)}"
-    return _Call(text, function, sql, f"{call.name}({many}{'*' if sql is None else sql}){alias}")
+    return Call(text, function, sql, f"{call.name}({many}{'*' if sql is None else sql}){alias}")
 
 
-def _schema(shape: Shape, keys: Sequence[str], calls: Sequence[_Call], names: Sequence[str]) -> StructType:
+def _schema(shape: Shape, keys: Sequence[str], calls: Sequence[Call], names: Sequence[str]) -> StructType:
     """The columns as Spark names and types them."""
     by = [F.expr(key).alias(name) for key, name in zip(keys, names, strict=True)]
     row = shape.row()
@@ -218,7 +204,7 @@ def _schema(shape: Shape, keys: Sequence[str], calls: Sequence[_Call], names: Se
     return made.schema
 
 
-def _aggregate(shape: Shape, call: _Call, field: pa.Field) -> Aggregate:
+def _aggregate(shape: Shape, call: Call, field: pa.Field) -> Aggregate:
     if call.sql is None:
         return Aggregate(field.name, call.function, field.type)
     argument = shape.row().select(F.expr(call.sql).alias("x"))
@@ -235,7 +221,7 @@ def _check_kind(text: str, function: str, kind: pa.DataType) -> None:
             why=f"{function} is of numbers, and its argument is of type {ddl(kind)}",
             how=f"cast it, as in {function}(CAST(x AS DOUBLE))",
         )
-    if pa.types.is_nested(kind) or (function == "avg" and pa.types.is_decimal(kind)):
+    if (pa.types.is_nested(kind) and function != "first") or (function == "avg" and pa.types.is_decimal(kind)):
         raise UnsupportedError(
             f"a group is told {text}",
             why="its argument is nested, or a decimal whose average has more digits than are kept",
@@ -243,7 +229,8 @@ def _check_kind(text: str, function: str, kind: pa.DataType) -> None:
         )
 
 
-def _check_open(shape: Shape) -> None:
+def check_open(shape: Shape) -> None:
+    """Refuse to group what only Spark can compute."""
     if not shape.is_open:
         raise UnsupportedError(
             "a relation is grouped that has a step only Spark can do, or that is grouped already",

@@ -104,8 +104,9 @@ def _sql_of(part: object, both: Shape) -> str:
     if text is None:
         raise UnsupportedError(
             f"the join is on {part}",
-            why="a Python function cannot be looked into, and rows are found by an equality",
-            how="compute it as a column of the DataFrame before flow.stream(...), and join on that",
+            why="Spark can call a Python function on results alone, and rows are joined before",
+            how="compute it as a column of the DataFrame before flow.stream(...), and join on that; or give a "
+            'function of Arrow arrays, as wm.predicate(fn, "A.x", "B.y")',
         )
     return text
 
@@ -146,7 +147,7 @@ def _no_condition(on: object) -> QueryError:
     what = "the join has no condition" if on is None or on in ([], ()) else f"on is {on!r}"
     return QueryError(
         what,
-        why="rows are found by an equality of their columns",
+        why="it is what decides which rows are joined",
         how='write a.join(b, "id"), a.join(b, ["id", "day"]), or on="A.id = B.order" as SQL or as a Column',
     )
 

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from watersmeet.adapt.moving.describe import placement
 from watersmeet.adapt.ring.length import RingPolicy
 from watersmeet.api.registry import QueryRegistry
+from watersmeet.driver.costs import cost_lines
 from watersmeet.planning.describe import explain
 from watersmeet.runners.spark.run import Run
 from watersmeet.runners.spark.types import spark_schema
@@ -109,9 +110,11 @@ class Query:
         """The plan as text."""
         manifest = self._run.manifest
         plan = explain(manifest.plan, manifest.groups, manifest.sites)
-        rings = [each for each in self._run.loop.stepper.coordinator.policies if isinstance(each, RingPolicy)]
+        stepper = self._run.loop.stepper
+        rings = [each for each in stepper.coordinator.policies if isinstance(each, RingPolicy)]
         adaptation = "none" if rings else self._run.start.adaptation
         lines = [plan, "", *placement(manifest, adaptation), *(line for each in rings for line in each.lines(manifest))]
+        lines += cost_lines(manifest.plan, dict(stepper.observer.costs))
         return "\n".join(lines)
 
     @property

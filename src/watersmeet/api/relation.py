@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from watersmeet.api.arguments import columns_of, item_of, items_of, name_of, names_of
-from watersmeet.api.grouping import GroupedRelation, distinct, grouped
+from watersmeet.api.distinct import distinct
+from watersmeet.api.grouping import GroupedRelation, grouped
 from watersmeet.api.joining import On, join_relations
 from watersmeet.api.options import DEFAULT_GROUPS
 from watersmeet.api.refusals import refused_call
@@ -123,17 +124,17 @@ class Relation:
         >>> rates.select("value % 10 AS digit").distinct().columns
         ['digit']
         """
-        return distinct(self._shape, None)
+        return Relation(distinct(self._shape, None))
 
     def dropDuplicates(self, subset: list[str] | None = None) -> "Relation":
-        """Rows without repetition, told apart by some columns, which must be all that are selected.
+        """Rows without repetition, told apart by some columns: the first that comes of each; any of an epoch's.
 
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
-        >>> rates.select("value").dropDuplicates(["value"]).columns
-        ['value']
+        >>> rates.dropDuplicates(["value"]).columns
+        ['timestamp', 'value']
         """
-        return distinct(self._shape, None if subset is None else names_of("dropDuplicates", subset))
+        return Relation(distinct(self._shape, None if subset is None else names_of("dropDuplicates", subset)))
 
     drop_duplicates = dropDuplicates
 

@@ -1,8 +1,9 @@
 """What a relation is: joins and filters over streams, the columns it shows, and what only Spark can do to them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark.sql import Column as SparkColumn
@@ -13,6 +14,7 @@ from pyspark.sql.types import StructType
 from watersmeet.model.plan import Plan, quoted
 from watersmeet.model.query import AggregateNode, FilterNode, Mode, Node, Query
 from watersmeet.planning import plan
+from watersmeet.planning.predicates import numbered
 from watersmeet.planning.promises import with_punctuations
 from watersmeet.planning.tree import streams_of
 from watersmeet.planning.views import Output, View
@@ -66,12 +68,18 @@ class Shape:
 
         Whether a join on any condition may be ``endless``, without windows, is known when a query of it is started.
         """
-        node = with_punctuations(self.node, self.flow.punctuated)
+        node, _ = numbered(with_punctuations(self.node, self.flow.punctuated))
         if isinstance(node, AggregateNode):
             node = msgspec.structs.replace(node, mode=mode) if mode and self.is_aggregate else node
             return plan(Query(node, None, self.flow.case_sensitive), self.flow.type_of, endless=endless)
         needed = tuple(each.sql for each in self.view.outputs)
         return plan(Query(node, needed, self.flow.case_sensitive), self.flow.type_of, endless=endless)
+
+    @property
+    def functions(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+        """The functions that joins are on, with the columns they read, by the names they have in the plan."""
+        _, names = numbered(self.node)
+        return {new: self.flow.predicates[old] for new, old in names.items()}
 
     def frame(self) -> DataFrame:
         """A DataFrame without rows that has the relation's columns."""

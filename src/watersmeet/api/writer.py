@@ -252,7 +252,7 @@ class StreamWriter:
             ring_scheme=Scheme(options.ring_scheme),
             ring_goal=options.ring_goal,
             ring_relocation=options.ring_relocation,
-            functions=self._flow.predicates,
+            functions=self._relation.shape.functions,
         )
         return Query(start_run(start))
 

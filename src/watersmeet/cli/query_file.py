@@ -51,6 +51,7 @@ def load(path: Path) -> QueryFile:
         aggregate=tables.aggregate,
         having=tables.having,
         select=tables.select,
+        distinct=tables.distinct,
         options=tables.options,
         trigger=None if tables.trigger is None else _convert(tables.trigger, TriggerTable, "[trigger]"),
         spark=_convert(tables.spark, SparkTable, "[spark]"),
@@ -101,7 +102,7 @@ def _readable(problem: str) -> str:
 
 
 def _hint(key: str, known: tuple[str, ...]) -> str:
-    if key in {"where", "group_by", "over", "aggregate", "having", "select"} - set(known):
+    if key in {"where", "group_by", "over", "aggregate", "having", "select", "distinct"} - set(known):
         return f"write {key} above the first table of the file; below a table's head it belongs to the table"
     if key == "punctuations":
         return "write a table [punctuations.NAME] for them, with the name of the stream"
@@ -142,6 +143,12 @@ def _check_groups(query: QueryFile) -> None:
                 why="nothing is told of the groups",
                 how='write above all tables what is, as in aggregate = ["count(*) AS n"]',
             )
+    if query.distinct and query.aggregate:
+        raise QueryError(
+            "the file has distinct and aggregate",
+            why="groups differ in what they are grouped by, and cannot be grouped again",
+            how="leave one of them out",
+        )
     if query.over is not None:
         history_of(query.over.rows, query.over.time)
     mode = query.sink.output_mode
@@ -155,13 +162,13 @@ def _check_groups(query: QueryFile) -> None:
 
 def _check_joins(query: QueryFile) -> None:
     """Every join speaks of what stands above it, and nothing is left over."""
-    if not query.joins and query.aggregate and len(query.streams) == 1:
+    if not query.joins and (query.aggregate or query.distinct) and len(query.streams) == 1:
         return
     if not query.joins:
         raise QueryError(
             "the file has no [[joins]]",
             why="there is nothing to compute",
-            how="add one, or an aggregate of a single stream",
+            how="add one, or an aggregate of a single stream, or its distinct rows",
         )
     unused = dict.fromkeys(query.streams, "stream")
     for join in query.joins:
@@ -220,7 +227,7 @@ def _with_paths_from(folder: Path, query: QueryFile) -> QueryFile:
 
 
 def _placed(folder: Path, options: Mapping[str, Value]) -> dict[str, Value]:
-    paths = {"path", "checkpointlocation", "rejectedpath"}
+    paths = {"path", "checkpointlocation", "rejectedpath", "copylocation"}
     return {
         name: _place(folder, value) if name.lower() in paths and isinstance(value, str) else value
         for name, value in options.items()

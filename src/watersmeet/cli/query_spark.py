@@ -49,7 +49,10 @@ def _result(spark: "SparkSession", file: "QueryFile") -> "Relation":
         groups = groups if file.over is None else groups.over(rows=file.over.rows, time=file.over.time)
         result = groups.agg(*file.aggregate)
         result = result.where(file.having) if file.having else result
-    return result.select(*file.select) if file.select else result
+    result = result.select(*file.select) if file.select else result
+    if file.distinct:
+        return result.distinct() if file.distinct is True else result.dropDuplicates(file.distinct)
+    return result
 
 
 def _stream(spark: "SparkSession", flow: "Flow", name: str, table: StreamTable) -> "Relation":

@@ -95,6 +95,7 @@ class Tables(msgspec.Struct, frozen=True):
     aggregate: list[str] | None = None
     having: str | None = None
     select: list[str] | None = None
+    distinct: bool | list[str] = False
     options: dict[str, Value] = {}
     trigger: Table | None = None
     spark: Table = {}
@@ -113,6 +114,7 @@ class QueryFile(msgspec.Struct, frozen=True):
     aggregate: list[str] | None
     having: str | None
     select: list[str] | None
+    distinct: bool | list[str]
     options: dict[str, Value]
     trigger: TriggerTable | None
     spark: SparkTable

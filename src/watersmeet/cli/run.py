@@ -23,10 +23,10 @@ def run(
 
     The file has a table `[streams.NAME]` for every stream (format, path, schema, where, time, window, watermark,
     unique, options), `[[joins]]` for every join (inputs, on, how, name) and a `[sink]` (format, path, partition_by,
-    query_name, output_mode, options). It may have where, group_by, over, aggregate, having and select above the tables,
-    `[punctuations.NAME]` for streams (format, path, schema, where, select, options), and `[options]`, `[trigger]`
-    (available_now or processing_time) and `[spark]` (master, app_name, conf). Relative paths start at the file's
-    folder.
+    query_name, output_mode, options). It may have where, group_by, over, aggregate, having, select and distinct above
+    the tables, `[punctuations.NAME]` for streams (format, path, schema, where, select, options), and `[options]`,
+    `[trigger]` (available_now or processing_time) and `[spark]` (master, app_name, conf). Relative paths start at the
+    file's folder.
 
     Ctrl-C stops the query cleanly; run the file again to go on from its checkpoint. With --output json every epoch is
     a line of JSON, and the last line sums up.

@@ -17,6 +17,7 @@ rows that have ended go before others are spilled. Every change says why it was 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 from watersmeet.adapt.cleaning.draining import Draining
 from watersmeet.adapt.cleaning.policy import CleanPolicy, DuePolicy, RevivePolicy
@@ -26,6 +27,7 @@ from watersmeet.adapt.merging.policy import MergePolicy
 from watersmeet.adapt.merging.purging import Purging
 from watersmeet.adapt.moving.announcing import TakeOverPolicy, announced_first
 from watersmeet.adapt.moving.distribution import ResizePolicy
+from watersmeet.adapt.moving.exchanging import ExchangePolicy
 from watersmeet.adapt.moving.executors import ExecutorPolicy
 from watersmeet.adapt.moving.parking import ParkPolicy
 from watersmeet.adapt.policy import MemoryOptions, Merge, Policy, Suggestion, View
@@ -33,19 +35,27 @@ from watersmeet.adapt.registry import Registry, events_of, listens_at
 from watersmeet.adapt.spilling.policy import Choose, SpillPolicy
 from watersmeet.model.ids import OperatorId
 from watersmeet.state.applying import apply_all
-from watersmeet.state.changes import Change, ChangeRegistry, DropRows, FinishCleaning, MoveGroups, Reroute, SplitGroup
+from watersmeet.state.changes import Change, ChangeRegistry, DropRows, FinishCleaning, MoveGroups, Reroute, SpillGroups
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest
 
 COMPONENTS: Mapping[type, str] = {
     ExpirePolicy: "invalidation",
     SpillPolicy: "state relocation",
+    ExchangePolicy: "state relocation",
     CleanPolicy: "disk join",
 }
 """The policies that are components. "purge" is done with merges, as runs are written anew (`MergePolicy`)."""
 
-_SEEN = (DropRows, Reroute, MoveGroups, SplitGroup)
-"""What the policies after the one that suggested it have to know of."""
+_SEEN = (DropRows, Reroute, MoveGroups)
+"""What the policies after the one that suggested it have to know of, beside all that movers change."""
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A policy that keeps to a budget."""
+
+    options: MemoryOptions
 
 
 @dataclass
@@ -124,24 +134,30 @@ class Coordinator:
         while self._registry_changes and view.moment == "step":
             yield self._registry_changes.popleft()
         registry = self._followed()
-        events = events_of(view, registry.limited(self.options))
-        view = replace(view, rewrite_at=registry.rewrite_at(events))
+        limited = registry.limited(self.options)
+        events = events_of(view, limited)
+        view = replace(view, rewrite_at=registry.rewrite_at(events), busy=busy)
         asked = [each for each in self.policies if not (view.manifest.announced and self._moves(each))]
         for policy in asked:
             if view.moment in policy.moments and _is_called(policy, view, registry, events):
                 seen: list[Change] = []
                 for suggestion in self._suggested(policy, view):
-                    if _is_free(suggestion, busy):
+                    if _is_free(suggestion, busy) and _may_be(suggestion, view, registry):
                         _occupy(suggestion, busy)
-                        seen += [suggestion.what] if isinstance(suggestion.what, _SEEN) else []
+                        seen += self._seen(policy, suggestion.what)
                         yield suggestion.what
                 is_of_others = any(isinstance(each, Reroute) for each in seen)  # the load is of other sites
                 view = replace(view, manifest=apply_all(view.manifest, seen), load=None if is_of_others else view.load)
+                events |= events_of(view, limited) if is_of_others else frozenset()  # fewer may hold too much now
 
     def _suggested(self, policy: Policy, view: View) -> Iterator[Suggestion]:
         is_announced = self.announces and self._moves(policy)
         for each in policy.suggest(view):
             yield announced_first(each, view, self.options) if is_announced else each
+
+    def _seen(self, policy: Policy, what: Change | Merge) -> list[Change]:
+        """A change that the policies after this one have to know of."""
+        return [what] if not isinstance(what, Merge) and (isinstance(what, _SEEN) or self._moves(policy)) else []
 
     def _moves(self, policy: Policy) -> bool:
         return any(each is policy for each in self.movers)
@@ -151,7 +167,7 @@ class Coordinator:
         registry = self.registry
         limited = registry.limited(self.options)
         for policy in self.policies:
-            if isinstance(policy, SpillPolicy | CleanPolicy | RevivePolicy) and policy.options.share != limited.share:
+            if isinstance(policy, Limited) and policy.options.share != limited.share:
                 policy.options = replace(policy.options, share=limited.share)
         return registry
 
@@ -160,6 +176,13 @@ def _is_called(policy: Policy, view: View, registry: Registry, events: frozenset
     """Whether a policy is no component that waits for an event at this moment, or is called by one that holds."""
     component = COMPONENTS.get(type(policy), "")
     return component not in listens_at(view.moment) or registry.calls(component, events)
+
+
+def _may_be(suggestion: Suggestion, view: View, registry: Registry) -> bool:
+    """Whether it is no spill, or spilling is registered: who has taken it out wants none, whichever policy asks."""
+    what, component = suggestion.what, COMPONENTS[SpillPolicy]
+    is_spill = isinstance(what, SpillGroups) and what.epoch_ms is None
+    return not is_spill or component not in listens_at(view.moment) or registry.has(component)
 
 
 def _being_cleaned(manifest: Manifest) -> dict[OperatorId, GroupSet]:
@@ -172,5 +195,6 @@ def _is_free(suggestion: Suggestion, busy: Mapping[OperatorId, GroupSet]) -> boo
 
 
 def _occupy(suggestion: Suggestion, busy: dict[OperatorId, GroupSet]) -> None:
-    for name, groups in suggestion.touches.items():
+    """Nothing else is done to its groups; but fewer sites may have to spill what has come to them, at once."""
+    for name, groups in suggestion.touches.items() if not isinstance(suggestion.what, Reroute) else ():
         busy[name] = busy.get(name, GroupSet()) | groups

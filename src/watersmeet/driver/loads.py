@@ -35,8 +35,12 @@ def executors_of(done: Done) -> Executors | None:
     """Who did the work of a step; None where there is but one who can."""
     if not done.executors:
         return None
-    told = {each.site: f"{each.host}:{each.executor}" for each in sorted(done.effects, key=lambda each: each.level)}
-    return Executors(done.executors, done.slots, tuple(told[site] for site in sorted(told)))
+    told, workers = dict[SiteId, str](), dict[str, set[int]]()
+    for each in sorted(done.effects, key=lambda each: each.level):
+        told[each.site] = f"{each.host}:{each.executor}"
+        workers.setdefault(told[each.site], set()).add(each.worker)
+    processes = {place: len(found) for place, found in workers.items()}
+    return Executors(done.executors, done.slots, tuple(told[site] for site in sorted(told)), processes)
 
 
 def to_fetch(effects: Sequence[Effects]) -> dict[SiteId, int]:

@@ -11,6 +11,7 @@ from watersmeet.adapt.statistics import Floats, Observation, Statistics
 from watersmeet.driver.loads import load_of
 from watersmeet.model.ids import OperatorId
 from watersmeet.model.plan import Operator
+from watersmeet.operators.costs import Cost, later
 from watersmeet.site.counts import added
 from watersmeet.site.effects import Effects
 from watersmeet.state.applying import apply_all
@@ -27,18 +28,22 @@ STATISTICS_EVERY = 16
 class Observer:
     """Statistics of one run of a query; without a budget nobody asks for them, and only results are counted.
 
-    ``load`` is that of the last step, if it was an epoch and there is a policy that moves groups.
+    ``load`` is that of the last step, if it was an epoch and there is a policy that moves groups. ``costs`` are those
+    of the operators' tests; nothing that has to come out the same depends on them.
     """
 
     is_limited: bool
     has_moves: bool = False
     load: EpochLoad | None = None
     statistics: dict[OperatorId, Statistics] = field(default_factory=dict)
+    costs: dict[OperatorId, tuple[Cost, ...]] = field(default_factory=dict)
 
     def begin(self, manifest: Manifest) -> None:
         """Go on from a stored manifest, or with another plan: of operators there were, what is known is kept."""
         operators = manifest.plan.operators
         self.statistics = {each.id: self.statistics.get(each.id) or _stored(manifest, each) for each in operators}
+        count = {each.id: len(each.tests) for each in operators}
+        self.costs = {name: known for name, known in self.costs.items() if len(known) == count.get(name)}
         self.weigh(manifest)
 
     def weigh(self, manifest: Manifest) -> None:
@@ -51,6 +56,8 @@ class Observer:
         """Take in what the tasks of a step counted; the manifest is the one the step has read."""
         is_epoch = manifest.cleaning is None
         self.load = load_of(manifest, effects, duration_ms) if self.has_moves and is_epoch else None
+        for name in {name for each in effects for name in each.costs}:
+            self.costs[name] = later(self.costs.get(name, ()), [each.costs.get(name, ()) for each in effects])
         changes: list[Change] = []
         seen: dict[OperatorId, Observation] = {}
         for operator in manifest.plan.operators:

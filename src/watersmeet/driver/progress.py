@@ -3,6 +3,7 @@
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -60,9 +61,10 @@ class Cleanup(msgspec.Struct, frozen=True, rename="camel"):
 class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A step; what concerns a budget or cleanup is there only where there is one.
 
-    ``rows_out`` are the rows the root has made, ``results`` those that filters have let pass to the sink. Where streams
-    promise anything, rows that nothing can come for any more are ``not_stored`` or ``dropped``, and ``promises`` are
-    the ranges and patterns that are kept. ``parked_groups`` are there only while any are.
+    ``timestamp`` is when it ended. ``rows_out`` are the rows the root has made, ``results`` those that filters have let
+    pass to the sink. Where streams promise anything, rows that nothing can come for any more are ``not_stored`` or
+    ``dropped``, promises of streams are ``passed_on`` to operators above, and ``promises`` are the ranges and patterns
+    that are kept. ``parked_groups`` are there only while any are.
     """
 
     epoch: int
@@ -75,6 +77,7 @@ class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     operators: list[OperatorMetrics]
     sites: list[SiteMetrics]
     duration_ms: dict[str, int]
+    timestamp: str
     memory_budget: int | None = None
     live_bytes: list[int] | None = None
     spilled_groups: int | None = None
@@ -83,6 +86,7 @@ class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     rejected: list[Rejected] | None = None
     not_stored: int | None = None
     dropped: int | None = None
+    passed_on: int | None = None
     promises: int | None = None
 
 
@@ -133,6 +137,7 @@ def step_metrics(
         operators=[_operator(manifest, told, name) for name in manifest.operators],
         sites=[_site(told, SiteId(site)) for site in range(manifest.sites)],
         duration_ms={name: round(value) for name, value in taken.laps_ms.items()},
+        timestamp=_now(),
         memory_budget=options.budget_bytes,
         live_bytes=live,
         spilled_groups=missing_groups(manifest) if options.is_limited else None,
@@ -141,8 +146,14 @@ def step_metrics(
         rejected=_rejected(told) if is_checked else None,
         not_stored=sum(each.not_stored for each in told) if is_checked else None,
         dropped=sum(each.dropped for each in merges) + taken.dropped if is_checked else None,
+        passed_on=taken.passed_on if is_checked else None,
         promises=sum(run.rows for run in manifest.promise_runs) if manifest.promises else None,
     )
+
+
+def _now() -> str:
+    """The time as Spark writes it in its reports."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
 
 
 def _rejected(told: Sequence[Effects]) -> list[Rejected]:

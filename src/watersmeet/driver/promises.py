@@ -21,6 +21,7 @@ from watersmeet.operators.promises.ranges import LONG_AGO, NEVER, SINCE, is_coun
 from watersmeet.operators.promises.stores import Store, stores_of
 from watersmeet.site.promise_spec import (
     InputKeysSpec,
+    KeyPatternsSpec,
     OtherInput,
     PromiseMerge,
     PunctuatedStream,
@@ -29,7 +30,7 @@ from watersmeet.site.promise_spec import (
 )
 from watersmeet.state.manifest import UNDECIDED, Manifest, RunFile
 from watersmeet.state.passing import is_passed_on
-from watersmeet.state.promises import limit_by, newest_promise, streams_of
+from watersmeet.state.promises import asked_length, length_by, limit_by, newest_promise, streams_of
 from watersmeet.state.vectors import Vector
 
 StoreRuns = Mapping[InputName, tuple[Store, tuple[RunFile, ...]]]
@@ -59,18 +60,22 @@ class KeyPromises:
         """The streams of punctuations, by the tag of their messages."""
         return {tag: self._punctuated(stream) for tag, stream in self.topology.promise_tags().items()}
 
-    def of_input(self, operator: Operator, source: Input) -> InputKeysSpec | None:
-        """How an input promises the keys of its operator; None where it cannot."""
+    def of_input(self, operator: Operator, source: Input, length: int | None) -> InputKeysSpec | None:
+        """How an input promises the keys of its operator; None where it cannot.
+
+        Some are promised before a time only: to rows that wait until the ``length`` after what their last column tells.
+        """
         if not self.is_any:
             return None
-        streams = [self._of_stream(operator, source, stream) for stream in self._streams(source)]
+        streams = [self._of_stream(operator, source, stream, length) for stream in self._streams(source)]
         known = [each for each in streams if each is not None]
         is_whole = len(known) == len(streams)
         return InputKeysSpec(tuple(known), is_whole) if is_whole or any(each.passed for each in known) else None
 
-    def of_whole_input(self, operator: Operator, source: Input) -> InputKeysSpec | None:
+    def of_whole_input(self, operator: Operator, source: Input, length: int | None) -> InputKeysSpec | None:
         """The same, of an input that has promised any keys, and of which no operator below misses anything."""
-        return self.of_input(operator, source) if newest_promise(self.manifest, operator, source) > UNDECIDED else None
+        is_any = newest_promise(self.manifest, operator, source) > UNDECIDED
+        return self.of_input(operator, source, length) if is_any else None
 
     def purge(self, operator: Operator, source: Input) -> PurgeRule | None:
         """Which rows of an input can go because of promised keys; None where none can."""
@@ -78,20 +83,22 @@ class KeyPromises:
             return None
         others = [each for each in operator.inputs if each is not source]
         asked = others[0] if operator.kind == "outer" else None
-        promising = [self.of_whole_input(operator, each) for each in (others or [source])]
+        promising = [self.of_whole_input(operator, each, length_by(source, each)) for each in (others or [source])]
         if operator.kind == "join":
             limits = [limit_by(self.manifest, operator, source, each) for each in others]
             pairs = [OtherInput(keys, limit) for keys, limit in zip(promising, limits, strict=True)]
             is_useful = any(promising) and all(each.keys or each.limit is not None for each in pairs)
             return PurgeRule(tuple(pairs)) if is_useful else None
-        own = self.of_whole_input(operator, source) if asked and _is_preserved(operator, asked) else None
-        if promising[0] is None or (own is None and asked and _is_preserved(operator, asked)):
+        is_asked = asked is not None and _is_preserved(operator, asked)
+        length = None if asked is None else asked_length(self.manifest, source, asked)
+        own = self.of_whole_input(operator, source, length) if is_asked else None
+        if promising[0] is None or (own is None and is_asked):
             return None
         return PurgeRule(
             (OtherInput(promising[0]),),
             own,
             self.decided(operator, source) if _is_preserved(operator, source) else None,
-            self.decided(operator, asked) if asked and _is_preserved(operator, asked) else None,
+            self.decided(operator, asked) if asked is not None and is_asked else None,
             spares_arriving=operator.kind == "aggregate",
         )
 
@@ -132,19 +139,24 @@ class KeyPromises:
         own = [store for store in stores_of(self.manifest.plan, stream) if not store.is_unique]
         ranges = tuple((columns.index(store.columns[0]), store) for store in own if store.is_ranges)
         patterns = next((store for store in own if not store.is_ranges), None)
-        return PunctuatedStream(stream.name, columns, stream.time, ranges, patterns)
+        until = self.manifest.promised_until.get(stream.name)
+        return PunctuatedStream(stream.name, columns, stream.time, ranges, patterns, until)
 
     def _streams(self, source: Input) -> list[Stream]:
         """The streams that an input is made of."""
         names = streams_of(self.manifest, source)
         return [stream for stream in self.manifest.plan.streams if stream.name in names]
 
-    def _of_stream(self, operator: Operator, source: Input, stream: Stream) -> StreamKeysSpec | None:
+    def _of_stream(
+        self, operator: Operator, source: Input, stream: Stream, length: int | None
+    ) -> StreamKeysSpec | None:
         """How a stream promises the keys of an operator; None where it never does."""
         ended = self.manifest.ended.get(stream.name)
         ended = self.manifest.version if ended is None and self.manifest.has_ended else ended
         columns = [self._column_of(stream, column) for column in _sources(operator, source)]
         ranges, patterns = [], []
+        if operator.kind == "aggregate":  # a group ends by the time of one stream
+            length = 0 if operator.final is not None and operator.final.stream == stream.name else None
         for store in stores_of(self.manifest.plan, stream):
             if store.is_ranges:
                 column = store.columns[0]
@@ -158,7 +170,8 @@ class KeyPromises:
                 rehash, is_whole = self._rehash(operator, source, stream), _holds(store, columns)
                 shape = _shape(store, columns) if rehash is not None and is_whole else None
                 if shape is not None or not store.is_unique or {*store.columns} <= {*columns}:
-                    patterns.append((store.name, names, shape, bool(rehash)))
+                    time = _time(store, stream, columns)
+                    patterns.append(KeyPatternsSpec(store.name, names, shape, bool(rehash), time, length))
         if ended is None and not ranges and not patterns:
             return None
         passed = self.manifest.operators[operator.id].passed.get(stream.name, ()) if source.operator else ()
@@ -215,6 +228,12 @@ def _is_preserved(operator: Operator, source: Input) -> bool:
 def _holds(store: Store, columns: Sequence[Column | None]) -> bool:
     """Whether patterns of a store may be of some columns, all of which are known; unique ones are of all it has."""
     return set(columns) == {*store.columns} if store.is_unique else set(columns) <= {*store.columns}
+
+
+def _time(store: Store, stream: Stream, columns: Sequence[Column | None]) -> str | None:
+    """The column of patterns that may say before which time they hold: the stream's own, if it is no part of a key."""
+    is_one = not store.is_unique and stream.time in store.columns and stream.time not in columns
+    return stream.time.name if is_one and stream.time is not None else None
 
 
 def _shape(store: Store, columns: Sequence[Column | None]) -> int:

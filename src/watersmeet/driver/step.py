@@ -24,6 +24,7 @@ from watersmeet.driver.loads import executors_of, to_fetch
 from watersmeet.driver.observer import Observer
 from watersmeet.driver.ports import Batch, Done, Runner, Step, Versions
 from watersmeet.driver.publish import publish, tidy
+from watersmeet.driver.relocating import RelocationLog
 from watersmeet.driver.task_specs import TaskSpecs
 from watersmeet.driver.topology import Topology
 from watersmeet.model.errors import StorageError, WorkerError
@@ -39,6 +40,7 @@ from watersmeet.state.changes import (
     EndStreams,
     FinishAdaptation,
     FinishBatch,
+    PassPromises,
     ReplacePlan,
     SeeTimes,
     WriteRejected,
@@ -71,12 +73,13 @@ class Clock:
 
 @dataclass(frozen=True)
 class Taken:
-    """A step that was taken; so many rows were ``dropped`` with whole runs."""
+    """A step that was taken; so many rows were ``dropped`` with whole runs, and promises ``passed_on``."""
 
     effects: Sequence[Effects]
     laps_ms: dict[str, float]
     results: int | None = None
     dropped: int = 0
+    passed_on: int = 0
 
 
 @dataclass
@@ -91,6 +94,7 @@ class Stepper(Generic[Batch]):
     parcels: bool = True
     reach: Callable[[str, int], None] = lambda point, epoch: None  # noqa: ARG005
     is_first: bool = True
+    relocations: RelocationLog = field(default_factory=RelocationLog)
     _pending: list[Change] = field(default_factory=list)
     _topology: Topology | None = None
 
@@ -138,6 +142,7 @@ class Stepper(Generic[Batch]):
         self.reach("before-commit", self.manifest.version)
         self.checkpoint.commit([*self._pending, *changes])
         self._pending = []
+        self.relocations.committed(self.manifest)
         self.reach("after-commit", self.manifest.version - 1)
         publish(self.manifest)
         self._tidy_up()
@@ -158,9 +163,11 @@ class Stepper(Generic[Batch]):
         told = _changes_of(step, done)
         counted = self.observer.observe(manifest, done.effects, clock.laps_ms["run"])
         after = apply_all(manifest, [*told, *counted])
+        left = to_fetch(done.effects)
+        self.relocations.tasks_ended(manifest, left, is_epoch=batch is not None)
         view = View("step", after, self.observer.statistics, load=self.observer.load)
-        view = replace(view, executors=executors_of(done), to_fetch=to_fetch(done.effects))
-        decided = self.coordinator.decide(view)
+        decided = self.coordinator.decide(replace(view, executors=executors_of(done), to_fetch=left))
+        self.relocations.decided(manifest, decided, step.tasks)
         kept = self.observer.settle(after, decided)
         self.checkpoint.check_owner()
         self.commit([*told, *counted, *decided, *kept, finish(after, done.effects)])
@@ -169,14 +176,17 @@ class Stepper(Generic[Batch]):
         self.is_first = False
         self.reach(f"{name}-end", manifest.version)
         dropped = sum(change.rows for change in decided if isinstance(change, DropRows))
-        return Taken(done.effects, clock.laps_ms, done.results, dropped)
+        passed_on = sum(isinstance(change, PassPromises) for change in decided)
+        return Taken(done.effects, clock.laps_ms, done.results, dropped, passed_on)
 
     def _plan(self, manifest: Manifest, batch: Batch | None) -> Step[Batch]:
         """What the tasks of the next step are told."""
         if self._topology is None or self._topology.plan is not manifest.plan:
             self._topology = Topology(manifest.plan, self.parcels, whole_rows=self.specs.rejected_path is not None)
         merges = self.coordinator.merges(View("tasks", manifest))
-        return Step(manifest, self._topology, self.specs.levels(manifest, self._topology, merges), batch)
+        return Step(
+            manifest, self._topology, self.specs.levels(manifest, self._topology, merges, self.observer.costs), batch
+        )
 
     def _finish_cleaning(self, manifest: Manifest, effects: Sequence[Effects]) -> Change:
         read = sum(each.cleaned_bytes for each in effects)

@@ -12,13 +12,15 @@ class Switches:
     """``forget_pairs`` never joins new rows with new rows; ``wrap`` puts a storage in front of the real one.
 
     Without ``trace`` results are not traced back to the groups they came through: for measuring what that costs.
-    Without ``shortcut`` small epochs go the way of large ones. Sites that are ``slow`` take so many times as long, in
-    some epochs if these are given.
+    Without ``shortcut`` small epochs go the way of large ones. Steps that expect as many results as ``staged_from``
+    write them to files for the sink to read. Sites that are ``slow`` take so many times as long, in some epochs if
+    these are given.
     """
 
     forget_pairs: bool = False
     trace: bool = True
     shortcut: bool = True
+    staged_from: int | None = None
     slow: Mapping[int, float] = field(default_factory=dict)
     slow_epochs: range | None = None
     wrap: Callable[[Storage], Storage] = lambda storage: storage

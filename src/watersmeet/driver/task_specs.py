@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from watersmeet.adapt.cleaning.choice import deal
 from watersmeet.adapt.policy import Merge
+from watersmeet.driver.costs import TestCosts
 from watersmeet.driver.promises import KeyPromises
 from watersmeet.driver.topology import Topology
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
@@ -29,6 +30,7 @@ from watersmeet.state.promises import (
     droppable,
     has_decided,
     lateness_limit,
+    length_by,
     newest_promise,
     promising_input,
     unasked,
@@ -55,10 +57,16 @@ class TaskSpecs:
     functions: Mapping[str, Function] = field(default_factory=dict)
     ring_scheme: Scheme = PSP
 
-    def levels(self, manifest: Manifest, topology: Topology, merges: Sequence[Merge]) -> list[LevelSpec]:
-        """The levels of the step that reads this manifest: of an epoch, or of the cleanup that it has begun."""
+    def levels(
+        self, manifest: Manifest, topology: Topology, merges: Sequence[Merge], costs: TestCosts | None = None
+    ) -> list[LevelSpec]:
+        """The levels of the step that reads this manifest: of an epoch, or of the cleanup that it has begun.
+
+        ``costs`` are what is known of the operators' tests.
+        """
         expiry = Expiry.of(manifest, topology, tells_apart=self.tells_promises_apart)
         levels = [self._level(level, manifest, topology, merges, expiry) for level in range(topology.depth)]
+        levels = [replace(each, costs=dict(costs or {})) for each in levels]
         return levels if manifest.cleaning is None else self._cleaning(levels, manifest, manifest.cleaning)
 
     def _cleaning(self, levels: list[LevelSpec], manifest: Manifest, step: Cleaning) -> list[LevelSpec]:
@@ -166,7 +174,7 @@ class Expiry:
         over, ends, keys = droppable(manifest), decidable(manifest), KeyPromises(manifest, topology, tells_apart)
         rules = {tag: keys.purge(operator, source) for tag, (operator, source) in topology.inputs.items()}
         purges = {tag: rule for tag, rule in rules.items() if rule is not None}
-        is_any = bool(over or ends or purges) or any(each.kind == "aggregate" for each in manifest.plan.operators)
+        is_any = bool(over or ends or keys.is_any) or any(each.kind == "aggregate" for each in manifest.plan.operators)
         closed = {name: _not_met(manifest, name) for name in manifest.operators if is_any}
         return cls(over, unasked(manifest), closed, ends, keys, purges)
 
@@ -187,7 +195,7 @@ class Expiry:
                     self.ends.get(pair, UNDECIDED),
                     decided(manifest, *pair),
                     self.spilled.get(operator.id, GroupSet()),
-                    self.keys.of_input(operator, promising),
+                    self.keys.of_input(operator, promising, length_by(source, promising)),
                     UNDECIDED if newest == UNDECIDED else manifest.version,
                     newest,
                     self.keys.decided(operator, source),

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from watersmeet.model.plan import Column, Input, Key, Life, Operator, Plan, Stream, group_column, operator_of
 from watersmeet.operators.hashing import is_hashable
@@ -83,7 +84,8 @@ class Topology:
 
     def promised_key(self, stream: Stream) -> tuple[Key, ...]:
         """The key of a stream's rows, if punctuations may name all it is made of; else nothing."""
-        keys = next(source.keys for source in self.stream_tags().values() if source.name == stream.name)
+        found = next(source.keys for source in self.stream_tags().values() if source.name == stream.name)
+        keys = tuple(replace(key, sql=key.bare or key.sql) for key in found)
         own = (column for column in self.plan.types if column.stream == stream.name)
         read = {column for column in own if any(column.sql in key.sql for key in keys)}
         return keys if read <= {*(stream.punctuated or ())} else ()
@@ -245,4 +247,6 @@ def _aggregate_spec(operator: Operator) -> AggregateSpec | None:
 
 
 def _life_spec(life: Life | None) -> LifeSpec | None:
-    return None if life is None else LifeSpec(life.begin.name, life.end and life.end.name, life.window_us)
+    return (
+        None if life is None else LifeSpec(life.begin.name, life.end and life.end.name, life.window_us, life.above_us)
+    )

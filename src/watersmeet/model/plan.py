@@ -106,12 +106,14 @@ class Stream(msgspec.Struct, frozen=True):
 class Life(msgspec.Struct, frozen=True):
     """The state columns that tell when a row of an input lives: from ``begin`` to ``end``, or for ``window_us``.
 
-    With neither, it lives for ever from then on.
+    With neither, it lives for ever from then on. By conditions with streams that are joined higher up, a result with
+    the row can meet theirs only until ``above_us`` after its begin: that may be before it begins.
     """
 
     begin: Column
     end: Column | None = None
     window_us: int | None = None
+    above_us: int | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -134,13 +136,15 @@ class Key(msgspec.Struct, frozen=True):
 
     ``sql`` is the expression over the input's columns, already cast to ``type``, the type all inputs share. ``column``
     is the state column that holds the same value where hashes alone do not decide equality, else None. In a query with
-    promises, ``source`` is the stream's column that is the key, if the key is no other expression.
+    promises, ``source`` is the stream's column that is the key, if the key is no other expression. Where ``sql``
+    is null for rows that cannot match, by a condition of an outer join on them alone, ``bare`` is the key without it.
     """
 
     sql: str
     type: pa.DataType
     column: Column | None = None
     source: Column | None = None
+    bare: str | None = None
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -277,6 +281,12 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     def stream(self, name: str) -> Stream:
         """The stream of that name."""
         return next(stream for stream in self.streams if stream.name == name)
+
+    def longest_us(self, stream: str) -> int | None:
+        """How long after a row of a stream results with it end at the latest, by its window or by conditions."""
+        lives = (each.life for operator in self.operators for each in operator.inputs if each.stream == stream)
+        met = next((life.above_us for life in lives if life is not None), None)
+        return min((each for each in (self.stream(stream).window_us, met) if each is not None), default=None)
 
     def operator(self, operator_id: str) -> Operator:
         """The operator of that id."""

@@ -13,11 +13,13 @@ and an entry in `KINDS`; it then is spilled, moved, cleaned and recovered like a
 | which rows come out by themselves? | ``settle`` |
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from watersmeet.model.ids import OperatorId
 from watersmeet.operators.aggregate.task import AggregateTask
+from watersmeet.operators.costs import Costs
 from watersmeet.operators.join.generations import Piece
 from watersmeet.operators.join.probe import Side
 from watersmeet.operators.join.task import JoinTask
@@ -52,11 +54,19 @@ class OperatorTask(Protocol):
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """What operators have in common: the number of groups, what tests make wrong, and the user's functions by name."""
+    """What operators have in common: the number of groups, what tests make wrong, and the user's functions by name.
+
+    ``costs`` are those of each operator's tests; its tasks add what they learn.
+    """
 
     groups: int
     forget_pairs: bool = False
     functions: Functions = field(default_factory=dict)
+    costs: Mapping[OperatorId, Costs] = field(default_factory=dict)
+
+    def costs_of(self, operator: OperatorSpec) -> Costs:
+        """What is known of an operator's tests."""
+        return self.costs.get(operator.id) or Costs()
 
 
 def _aggregate(spec: OperatorSpec, options: TaskOptions) -> AggregateTask:
@@ -92,6 +102,7 @@ def _join(spec: OperatorSpec, options: TaskOptions) -> JoinTask:
         tests=spec.tests,
         bounds=spec.bounds,
         functions=options.functions,
+        costs=options.costs_of(spec),
     )
 
 
@@ -107,6 +118,7 @@ def ring_of(spec: OperatorSpec, options: TaskOptions) -> RingTask:
         spec.group_column,
         spec.traced,
         options.functions,
+        options.costs_of(spec),
     )
 
 

@@ -7,8 +7,9 @@ functions of columns that give a boolean, with SQL's three values. Numbers that 
 and greater than all others, as in Spark.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -16,10 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.plan import Test
+from watersmeet.operators.costs import Cost, Costs
 from watersmeet.operators.ranges import Index
 
 Columns = Mapping[str, pa.Array]
+Column = Callable[[str, Sequence[Index]], pa.Array]
 Functions = Mapping[str, Callable[..., pa.Array]]
+
+FIRST_PAIRS = 1024
+"""So many pairs tell in which order tests are asked, if nothing else does."""
 
 
 def evaluate(test: Test, columns: Columns, functions: Functions | None = None) -> pa.Array:
@@ -74,6 +80,20 @@ def _null_safe(left: pa.Array, right: pa.Array) -> pa.Array:
     return pc.or_(same, pc.and_(left.is_null(), right.is_null()))
 
 
+def _starts_with(text: pa.Array, prefix: pa.Array) -> pa.Array:
+    """By length of the prefixes, as bytes: those of one length are compared at once."""
+    texts, prefixes = (each.cast(pa.binary()) for each in (text, prefix))
+    either = pc.and_(texts.is_valid(), prefixes.is_valid()).to_numpy(zero_copy_only=False)
+    lengths = pc.binary_length(prefixes).fill_null(0).to_numpy(zero_copy_only=False)
+    order = np.argsort(lengths, kind="stable")
+    held = np.zeros(len(order), np.bool_)
+    for some in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1) if len(order) else ():
+        rows, length = pa.array(some), int(lengths[some[0]])
+        same = pc.equal(pc.binary_slice(texts.take(rows), 0, length), prefixes.take(rows))
+        held[some] = same.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+    return pa.array(held, mask=~either)
+
+
 FUNCTIONS: dict[str, Callable[..., pa.Array]] = {
     "eq": _equal,
     "ne": lambda left, right: pc.invert(_equal(left, right)),
@@ -82,6 +102,7 @@ FUNCTIONS: dict[str, Callable[..., pa.Array]] = {
     "gt": lambda left, right: _less(right, left),
     "ge": lambda left, right: pc.invert(_less(left, right)),
     "null_safe_eq": _null_safe,
+    "starts_with": _starts_with,
     "and": pc.and_kleene,
     "or": pc.or_kleene,
     "not": pc.invert,
@@ -96,24 +117,53 @@ class Check(Protocol):
 
 
 @dataclass(frozen=True)
+class Asked:
+    """Tests that pairs have to pass, each asked of those that the ones before it have left: what drops most first.
+
+    Where the order is not known yet, a few pairs tell it. Nothing is asked of no pairs.
+    """
+
+    tests: Sequence[Test]
+    functions: Functions | None
+    costs: Costs
+
+    def passed(self, index: Sequence[Index], column: Column) -> list[Index]:
+        """The pairs that stay; ``column`` gives the values of a column for some pairs."""
+        count = len(index[0])
+        if len(self.tests) == 1 or count <= FIRST_PAIRS or self.costs.are_known(self.tests):
+            return self._passed(list(index), column)
+        parts = [[each[some] for each in index] for some in (slice(FIRST_PAIRS), slice(FIRST_PAIRS, None))]
+        first, rest = (self._passed(part, column) for part in parts)
+        return [np.concatenate(both) for both in zip(first, rest, strict=True)]
+
+    def _passed(self, index: list[Index], column: Column) -> list[Index]:
+        for test in self.costs.ordered(self.tests):
+            count = len(index[0])
+            if not count:
+                break
+            started = time.perf_counter()
+            held = evaluate(test, {name: column(name, index) for name in test.columns}, self.functions)
+            kept = held.fill_null(fill_value=False).to_numpy(zero_copy_only=False).astype(np.bool_)
+            index = [numbers[kept] for numbers in index]
+            self.costs.add(test, Cost(count, len(index[0]), time.perf_counter() - started))
+        return index
+
+
+@dataclass(frozen=True)
 class Tested:
-    """Drops the pairs of rows that do not pass all tests, after those that another check drops."""
+    """Drops the combinations of rows that do not pass all tests, after those that another check drops."""
 
     rows: Sequence[pa.RecordBatch]
     tests: Sequence[Test]
     first: Check | None = None
     functions: Functions | None = None
+    costs: Costs = field(default_factory=Costs)
 
     def passed(self, index: Sequence[Index]) -> list[Index]:
-        """The pairs that stay."""
+        """Those that stay."""
         index = list(index) if self.first is None else self.first.passed(index)
-        names = frozenset().union(*(test.columns for test in self.tests))
-        columns = {
-            name: batch.column(name).take(pa.array(numbers))
-            for batch, numbers in zip(self.rows, index, strict=True)
-            for name in batch.schema.names
-            if name in names
-        }
-        held = [evaluate(test, columns, self.functions).fill_null(fill_value=False) for test in self.tests]
-        kept = np.logical_and.reduce([each.to_numpy(zero_copy_only=False) for each in held])
-        return [numbers[kept] for numbers in index]
+        return Asked(self.tests, self.functions, self.costs).passed(index, self._column)
+
+    def _column(self, name: str, index: Sequence[Index]) -> pa.Array:
+        place = next(place for place, batch in enumerate(self.rows) if name in batch.schema.names)
+        return self.rows[place].column(name).take(pa.array(index[place]))

@@ -11,11 +11,15 @@ from watersmeet.model.query import History, How, Mode
 
 @dataclass(frozen=True)
 class LifeSpec:
-    """The columns that tell when a row lives, in microseconds: from ``begin`` to ``end``, or for ``window_us``."""
+    """The columns that tell when a row lives, in microseconds: from ``begin`` to ``end``, or for ``window_us``.
+
+    Rows of inputs higher up begin less than ``above_us`` after its begin.
+    """
 
     begin: str
     end: str | None = None
     window_us: int | None = None
+    above_us: int | None = None
 
     @property
     def last(self) -> str:
@@ -46,6 +50,11 @@ class InputSpec:
     bounded: tuple[str, ...] = ()
     life: LifeSpec | None = None
     go_everywhere: bool = False
+
+    @property
+    def last(self) -> str | None:
+        """The column by whose values rows end one after the other, if they do."""
+        return None if self.life is None else self.life.last
 
 
 @dataclass(frozen=True)

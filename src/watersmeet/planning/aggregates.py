@@ -5,15 +5,15 @@ come in, and kept beside its columns, with their hashes; so results need not bec
 an aggregate. Those that read several are computed by Spark on the results of the joins, and so are those of a stream
 that an outer join may fill up with nulls: ``coalesce(B.v, 0)`` of a row without a match is 0.
 
-``window(A.ts, '1 minute')`` is the window of that length a time lies in, counted from 1970 as in Spark. Where the time
-is that of its stream, a group is final once no row with a time before the window's end can come any more.
+Where rows are grouped by windows of the time of their stream (`watersmeet.planning.windows`), a group is final once no
+row with a time before the end of any of them can come any more; and where they are grouped by the time itself, as if it
+were a window of a microsecond.
 
 An aggregate over a *history* tells something of the latest rows of each group (Flux's operator). Rows are ordered by
 the time of their stream; results of joins by their beginning, the latest time of their rows.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -24,41 +24,15 @@ from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import AggregateColumn, Column, Input, Key, Operator, Stream
 from watersmeet.model.query import AggregateNode, GroupKey, History
-from watersmeet.planning.durations import duration_us, written
 from watersmeet.planning.expressions import Expression, expression_of, parsed
 from watersmeet.planning.history import history_shown
-from watersmeet.planning.names import COMPUTED, Scope, readable
+from watersmeet.planning.names import COMPUTED, Scope
 from watersmeet.planning.pruning import prune
 from watersmeet.planning.types import canonical as canonical_type
 from watersmeet.planning.types import with_one_zero
+from watersmeet.planning.windows import INSTANT, WINDOW_TYPE, TimeWindow, refuse_windows_within, time_window
 
-WINDOW_TYPE = pa.struct([pa.field("start", pa.timestamp("us", "UTC")), pa.field("end", pa.timestamp("us", "UTC"))])
 _EVERYTHING = GroupKey("#all", "CAST(0 AS BIGINT)", pa.int64())
-
-
-@dataclass(frozen=True)
-class TimeWindow:
-    """A window of a length that the times of a column lie in."""
-
-    column: Column
-    length_us: int
-
-    @property
-    def start(self) -> str:
-        """The microsecond it begins with, in SQL."""
-        time = f"UNIX_MICROS({self.column.sql})"
-        return f"{time} - PMOD({time}, {self.length_us})"
-
-    @property
-    def sql(self) -> str:
-        """The window as Spark's function gives it."""
-        end = f"{self.start} + {self.length_us}"
-        return f"NAMED_STRUCT('start', TIMESTAMP_MICROS({self.start}), 'end', TIMESTAMP_MICROS({end}))"
-
-    @property
-    def end(self) -> str:
-        """The microsecond after it, in SQL."""
-        return f"{self.start} + {self.length_us}"
 
 
 @dataclass
@@ -167,7 +141,7 @@ def _keys(
     streams: Sequence[Stream],
 ) -> tuple[list[tuple[Column, str, Column]], Column | None]:
     """For each key the column of its hash, the SQL of that, and the column of its value; and when a group is final."""
-    found, final = [], None
+    found, windows = [], []
     for number, key in enumerate(node.keys or (_EVERYTHING,)):
         window = time_window(key.sql, scope)
         kind = canonical_type(key.type) if window is None else WINDOW_TYPE
@@ -178,10 +152,25 @@ def _keys(
         column = value.column if is_plain else None
         column = column or draft.column(value, f"key{number}", canonical, kind, default)
         found.append((draft.column(value, f"hash{number}", hashed, pa.int64(), default), hashed, column))
-        is_whole = window is not None and window.column.stream not in draft.padded  # else it may be null
-        if window is not None and is_whole and any(stream.time == window.column for stream in streams):
-            final = draft.column(value, "final", window.end, pa.int64(), default)
-    return found, final
+        windows += [window] if window is not None else [TimeWindow(value.column, 1)] if value.column else []
+    return found, _final(windows, draft, scope, streams)
+
+
+def _final(windows: Iterable[TimeWindow], draft: _Draft, scope: Scope, streams: Sequence[Stream]) -> Column | None:
+    """The column of the time before which rows of a group have to have come: until the first of its windows ends.
+
+    It is a time of one stream. Of several that have windows, it is one with a watermark, and of these the shortest.
+    """
+    whole = [each for each in streams if each.name not in draft.padded]  # of others, times may be null
+    timed = [(each, stream) for each in windows for stream in whole if stream.time == each.column]
+    told = [(each, stream) for each, stream in timed if scope.types[each.column] == INSTANT]
+    if not told:
+        return None
+    _, chosen = min(told, key=lambda pair: (pair[1].delay_us is None, pair[0].length_us))
+    ends = dict.fromkeys(each.end for each, stream in told if stream is chosen)
+    sql = f"LEAST({', '.join(ends)})" if len(ends) > 1 else next(iter(ends))
+    value = expression_of(parsed(sql, exp.Condition), scope)
+    return draft.column(value, "final", sql, pa.int64(), chosen.name)
 
 
 def _arguments(node: AggregateNode, draft: _Draft, scope: Scope, default: str) -> list[Column | None]:
@@ -190,7 +179,9 @@ def _arguments(node: AggregateNode, draft: _Draft, scope: Scope, default: str) -
         if each.sql is None or each.argument is None:
             arguments.append(None)
             continue
-        value, kind = expression_of(parsed(each.sql, exp.Condition), scope), canonical_type(each.argument)
+        tree, kind = parsed(each.sql, exp.Condition), canonical_type(each.argument)
+        refuse_windows_within(tree)
+        value = expression_of(tree, scope)
         arguments.append(value.column or draft.column(value, f"value{number}", value.sql, kind, default))
     return arguments
 
@@ -219,47 +210,6 @@ def _order(history: History, draft: _Draft, scope: Scope, streams: Sequence[Stre
 
 def _kind(column: Column, draft: _Draft, scope: Scope) -> pa.DataType:
     return draft.kinds[column] if column in draft.kinds else scope.types[column]
-
-
-def time_window(sql: str, scope: Scope) -> TimeWindow | None:
-    """The window a call of ``window`` means; None where some SQL is none."""
-    tree = parsed(sql, exp.Condition).unnest()
-    if not isinstance(tree, exp.Anonymous) or tree.name.lower() != "window":
-        return None
-    if len(tree.expressions) == 1:
-        raise _no_window(sql, "it has no length")
-    column = expression_of(tree.expressions[0], scope).column
-    if column is None:
-        raise _no_window(sql, "its first argument is no column")
-    if scope.types[column] != pa.timestamp("us", "UTC"):
-        raise _no_window(sql, f"{column.name} is no timestamp with a zone")
-    texts = [re.sub(r"^'|'$", "", each.sql(dialect="spark")) for each in tree.expressions[1:]]
-    length, *others = [
-        duration_us(f"the length of {readable(sql)}", text, may_be_zero=bool(n)) for n, text in enumerate(texts)
-    ]
-    if others not in ([], [length], [length, 0]):  # a Column of Spark's has them all
-        raise _no_window(sql, "it has a slide or an offset")
-    return TimeWindow(column, length)
-
-
-def window_shown(sql: str) -> str:
-    """The SQL of a window as its user writes it; other SQL as it is.
-
-    >>> window_shown(TimeWindow(Column("A", "ts"), 60_000_000).sql)
-    "window(`A`.`ts`, '1 minute')"
-    >>> window_shown("`A`.`k` + 1")
-    '`A`.`k` + 1'
-    """
-    found = re.fullmatch(r"NAMED_STRUCT\('start', TIMESTAMP_MICROS\(UNIX_MICROS\((.+?)\) - PMOD\(.*, (\d+)\).*", sql)
-    return f"window({found[1]}, '{written(int(found[2]))}')" if found else sql
-
-
-def _no_window(sql: str, why: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"rows are grouped by {readable(sql)}",
-        why=f"{why}, and a row is in one window only here",
-        how="write window(A.ts, '1 minute'), with a column of timestamps and one length",
-    )
 
 
 def aggregate_name(streams: Sequence[str]) -> OperatorId:

@@ -13,14 +13,15 @@ import msgspec
 import pyarrow as pa
 
 from watersmeet.model.plan import Column, Input, Operator, Plan, Stream, Test
-from watersmeet.planning.aggregates import window_shown
 from watersmeet.planning.describe_ring import ring_lines, within
 from watersmeet.planning.durations import written
 from watersmeet.planning.expressions import NULL_SAFE
 from watersmeet.planning.history import history_shown
+from watersmeet.planning.lives import reach_of_input
 from watersmeet.planning.names import readable
 from watersmeet.planning.predicates import function_name
 from watersmeet.planning.types import ddl, with_its_own_zero
+from watersmeet.planning.windows import window_shown
 
 _INDENT = "    "
 _ONE_GROUP = "nothing: all rows are one group"
@@ -74,9 +75,9 @@ def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
         yield f"{_INDENT}on {_equality(texts, key.type)}, {test})"
     yield from (f"{_INDENT}{readable(with_its_own_zero(text))}" for text in _deeds(operator, plan))
     if operator.kind == "ring":
-        yield from (_INDENT + readable(line) for line in ring_lines(operator, plan, _told))
+        yield from (_INDENT + readable(line) for line in ring_lines(operator, plan, test_sql))
     else:
-        yield from (f"{_INDENT}and on {readable(_told(test, operator))}" for test in operator.tests)
+        yield from (f"{_INDENT}and on {readable(test_sql(test, operator))}" for test in operator.tests)
         yield from (f"{_INDENT}where {readable(text)}" for text in (*operator.time_conditions, *operator.filters))
     yield f"{_INDENT}output {_names(column.name for column in operator.output) or 'no columns, rows only'}"
     for source in operator.inputs:
@@ -174,25 +175,26 @@ def _operator(operator: Operator, plan: Plan) -> _Operator:
             keys=[key.sql for key in source.keys],
             types=[ddl(key.type) for key in source.keys],
             state=[column.name for column in source.state],
-            reach=[f"{name} up to {later} microseconds later" for name, later in source.reach],
+            reach=[f"{name} up to {later} microseconds later" for name, later in reach_of_input(source).items()],
         )
         for source in operator.inputs
     ]
-    tests = [_told(test, operator) for test in operator.tests]
+    tests = [test_sql(test, operator) for test in operator.tests]
     filters = [] if operator is plan.root else list(operator.filters)
     return _Operator(operator.id, inputs, filters, operator.how, tests, list(_deeds(operator, plan)))
 
 
-def _told(test: Test | str, operator: Operator) -> str:
+def test_sql(test: Test | str, operator: Operator) -> str:
     """A condition on pairs of rows as SQL, over the columns of streams."""
     if isinstance(test, str):
         computed = {column.name: sql for source in operator.inputs for column, sql in source.computed}
         return computed.get(test, test)
-    sides = [_told(each, operator) for each in test.arguments]
+    sides = [test_sql(each, operator) for each in test.arguments]
     if test.function == "within":
         return within(test, *sides)
-    if test.function == "call":
-        return f"{function_name(test.name)}({', '.join(sides)})"
+    if test.function in ("call", "starts_with"):
+        name = "startswith" if test.function == "starts_with" else function_name(test.name)
+        return f"{name}({', '.join(sides)})"
     if test.function == "not":
         return f"NOT ({sides[0]})"
     if test.function == "and" and sides[0] == sides[-1]:  # a condition on one row alone

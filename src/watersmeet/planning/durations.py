@@ -21,6 +21,9 @@ _UNITS_US = {
     "week": 604_800_000_000,
 }
 _PART = re.compile(r"\s*([+-]?[0-9]{1,18}(?:\.[0-9]{1,6})?)\s*([a-z]+)\s*,?", re.IGNORECASE)
+_FIELDS = ("day", "hour", "minute", "second")
+_SPAN = re.compile(r"\s*interval\s*([+-]?)\s*'([^']*)'\s*([a-z]+)\s+to\s+([a-z]+)\s*", re.IGNORECASE)
+_NUMBERS = r"([0-9]{1,9}(?: +[0-9]{1,2})?(?::[0-9]{1,2}){0,2}(?:\.[0-9]{1,6})?)"
 LONGEST_US = 1 << 61
 """Some 73,000 years; times and lengths can be added without a thought."""
 
@@ -43,6 +46,34 @@ def duration_us(what: str, value: object, *, may_be_zero: bool) -> int:
     if total > LONGEST_US:
         raise _bad(what, value, "it is more than 70,000 years")
     return total
+
+
+def interval_us(value: str) -> int:
+    """How long an interval is, which may be negative; in units, or as ``DAY TO SECOND`` and its parts.
+
+    >>> interval_us("INTERVAL '-5' SECONDS"), interval_us("INTERVAL '01:30' HOUR TO MINUTE")
+    (-5000000, 5400000000)
+    >>> interval_us("INTERVAL -'1 00:00:00.5' DAY TO SECOND")
+    -86400500000
+    """
+    found = _SPAN.fullmatch(value)
+    total = _microseconds("interval", value) if found is None else _of_fields(value, *found.groups())
+    if abs(total) > LONGEST_US:
+        raise _bad("interval", value, "it is more than 70,000 years")
+    return total
+
+
+def _of_fields(value: str, sign: str, text: str, first: str, last: str) -> int:
+    """The length of ``1 02:30:00.5``, whose numbers are in the units from the first to the last."""
+    names = [first.lower(), last.lower()]
+    places = [_FIELDS.index(name) for name in names if name in _FIELDS]
+    numbers = re.fullmatch(r"([+-]?)" + _NUMBERS, text.strip())
+    parts = [] if numbers is None else re.split(r"[ :]+", numbers[2])
+    units = _FIELDS[places[0] : places[-1] + 1] if len(places) == len(names) else ()
+    if numbers is None or len(parts) != len(units):
+        raise _bad("interval", value, f"its numbers are no {first} TO {last}")
+    total = sum(_scaled(part, _UNITS_US[unit]) for part, unit in zip(parts, units, strict=True))
+    return -total if (sign == "-") != (numbers[1] == "-") else total
 
 
 def written(length_us: int) -> str:

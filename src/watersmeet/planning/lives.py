@@ -3,19 +3,26 @@
 A row of a stream with event times lives from its time on, for as long as the stream's window. Rows are joined only if
 all their lives overlap, and the result lives for what they have in common: from the latest beginning to the earliest
 end (CAPE 3.2, PSP 2). So every input of a stream with times keeps them, and where any stream has a window, operators
-hand up two columns more, the beginning and the end of a result's life.
+hand up two columns more, the beginning and the end of a result's life. They do so, too, where conditions compare times
+of their streams with those of streams that are joined higher up: of a result of A and B, no row of C is joined that
+begins at its end or later, if conditions say how much later than A or B rows of C may be.
 
 All times are whole microseconds since 1970. A window is a length of time: a day has 24 hours, whatever clocks do.
 """
+
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 from msgspec.structs import replace
 
 from watersmeet.model.errors import QueryError, TypeMismatchError, UnknownNameError, nearest
+from watersmeet.model.ids import InputName
 from watersmeet.model.plan import Column, Input, Life, Operator, Plan, Stream
 from watersmeet.model.query import StreamNode
 from watersmeet.planning.names import Scope
-from watersmeet.planning.reach import Reach
+from watersmeet.planning.pruning import streams_of_inputs
+from watersmeet.planning.reach import Reach, between
 from watersmeet.planning.types import canonical, ddl
 
 BEGIN, END = "begin", "end"
@@ -76,34 +83,87 @@ def with_lives(plan: Plan, reach: Reach) -> Plan:
     """A plan whose inputs keep what tells when their rows live, and how far they reach by the conditions."""
     if not any(stream.time for stream in plan.streams):
         return plan
-    has_windows = any(stream.window_us is not None for stream in plan.streams)
-    told: dict[str, Life] = {}
-    joined = [each for each in plan.operators if each.kind != "aggregate"]
-    joined_above = {source.operator for each in joined for source in each.inputs if source.operator}
-    operators = []
-    for operator in plan.operators:
+    draft = _Lives(plan, reach)
+    operators = tuple(map(draft.operator, plan.operators))
+    columns = {column: pa.int64() for life in draft.told.values() for column in life.columns}
+    return replace(plan, operators=operators, columns=tuple({**plan.types, **columns}.items()))
+
+
+@dataclass
+class _Lives:
+    """What is known of the inputs of a plan, and by operator the columns that are ``told`` of its results."""
+
+    plan: Plan
+    reach: Reach
+    told: dict[str, Life] = field(default_factory=dict)
+
+    def operator(self, operator: Operator) -> Operator:
+        """An operator whose inputs keep what tells of their lives; those below it have come before."""
         if operator.kind == "aggregate":
-            operators.append(
-                replace(operator, inputs=tuple(_kept_until(each, operator, plan) for each in operator.inputs))
-            )
-            continue
-        inputs = tuple(_reaching(_living(each, plan, told), operator, reach) for each in operator.inputs)
-        is_told = has_windows and operator.id in joined_above and any(each.life for each in inputs)
-        life = life_columns(operator.id) if is_told else None
-        if life is not None:
-            told[operator.id] = life
-        output = (*operator.output, *(life.columns if life else ()))
-        operators.append(replace(operator, inputs=inputs, output=output, life=life))
-    columns = {column: pa.int64() for life in told.values() for column in life.columns}
-    return replace(plan, operators=tuple(operators), columns=tuple({**plan.types, **columns}.items()))
+            inputs = tuple(_kept_until(each, operator, self.plan) for each in operator.inputs)
+            return replace(operator, inputs=inputs)
+        inputs = tuple(self._reaching(self._living(each), operator) for each in operator.inputs)
+        if not self._is_told(operator) or not any(each.life for each in inputs):
+            return replace(operator, inputs=inputs)
+        life = self.told[operator.id] = life_columns(operator.id)
+        inputs = tuple(self._met_above(each, operator) for each in inputs)
+        return replace(operator, inputs=inputs, output=(*operator.output, *life.columns), life=life)
+
+    def _living(self, source: Input) -> Input:
+        life = self.told.get(str(source.operator)) if source.operator else _own(self.plan.stream(source.name))
+        if life is None:
+            return source
+        state = tuple(dict.fromkeys((*source.state, *life.columns)))
+        return replace(source, life=life, state=state, bounded=life.columns)
+
+    def _reaching(self, source: Input, operator: Operator) -> Input:
+        others = [each.name for each in operator.inputs if each.name != source.name]
+        own = self._timed[source.name]
+        pairs = ((other, between(self.reach, own, self._timed[other])) for other in others)
+        return replace(source, reach=tuple((other, later) for other, later in pairs if later is not None))
+
+    def _is_told(self, operator: Operator) -> bool:
+        """Whether the operator above asks when results live: by windows, or by conditions with streams of its own."""
+        above = any(source.operator == operator.id for each in self._joins for source in each.inputs)
+        own = self._timed[InputName(operator.id)]
+        has_windows = any(stream.window_us is not None for stream in self.plan.streams)
+        return above and (has_windows or any((one in own) != (other in own) for one, other in self.reach))
+
+    def _met_above(self, source: Input, operator: Operator) -> Input:
+        """An input with until when its rows can meet others in results of operators above."""
+        own = self._timed[InputName(operator.id)]
+        outside = [stream.name for stream in self.plan.streams if stream.time and stream.name not in own]
+        later = between(self.reach, self._timed[source.name], outside)
+        if source.life is None or later is None:
+            return source
+        return replace(source, life=replace(source.life, above_us=later + 1))
+
+    @cached_property
+    def _joins(self) -> list[Operator]:
+        return [each for each in self.plan.operators if each.kind != "aggregate"]
+
+    @cached_property
+    def _timed(self) -> dict[InputName, list[str]]:
+        """The streams with times that each input brings, in query order."""
+        streams = streams_of_inputs(self._joins)
+        return {
+            name: [each.name for each in self.plan.streams if each.time and each.name in own]
+            for name, own in streams.items()
+        }
 
 
-def _living(source: Input, plan: Plan, told: dict[str, Life]) -> Input:
-    life = told.get(str(source.operator)) if source.operator else _own(plan.stream(source.name))
-    if life is None:
-        return source
-    state = tuple(dict.fromkeys((*source.state, *life.columns)))
-    return replace(source, life=life, state=state, bounded=life.columns)
+def ends_by_time(plan: Plan, source: Input) -> bool:
+    """Whether rows of an input end: by the window of a stream below, or by conditions with streams above that."""
+    if source.stream:
+        return plan.stream(source.stream).window_us is not None
+    below = plan.operator(str(source.operator)).inputs
+    return any((each.life is not None and each.life.above_us is not None) or ends_by_time(plan, each) for each in below)
+
+
+def reach_of_input(source: Input) -> dict[str, int]:
+    """How many microseconds later than its rows others may begin: by input, and of all that are joined higher up."""
+    above = None if source.life is None else source.life.above_us
+    return dict(source.reach) if above is None else {**dict(source.reach), "inputs above": above - 1}
 
 
 def _kept_until(source: Input, operator: Operator, plan: Plan) -> Input:
@@ -116,12 +176,6 @@ def _kept_until(source: Input, operator: Operator, plan: Plan) -> Input:
     ends = is_range and all(stream.delay_us is not None for stream in plan.streams)
     last = operator.final or (operator.order if ends else None)
     return source if last is None else replace(source, life=Life(last), bounded=(last,))
-
-
-def _reaching(source: Input, operator: Operator, reach: Reach) -> Input:
-    others = [each.name for each in operator.inputs if each.name != source.name]
-    pairs = ((other, reach.get((str(source.name), str(other)))) for other in others)
-    return replace(source, reach=tuple((other, later) for other, later in pairs if later is not None))
 
 
 def _own(stream: Stream) -> Life | None:

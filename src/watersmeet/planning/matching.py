@@ -2,23 +2,26 @@
 
 Of other inner joins, Spark evaluates them on the results. A row that matches nothing is a result of an outer join, too,
 and a ring would give Spark every pair there is. So what a condition says of one stream alone is computed by Spark
-before the join, and kept as a column; what compares streams is left for `watersmeet.operators.predicate`.
+before the join, and kept as a column; in an outer join it makes the key of a row null that it excludes, so that the
+row is without a match at once. What compares streams is left for `watersmeet.operators.predicate`.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+from msgspec.structs import replace
 from sqlglot import exp
 
 from watersmeet.model.errors import TypeMismatchError, UnsupportedError
 from watersmeet.model.ids import OperatorId
-from watersmeet.model.plan import Column, Test
+from watersmeet.model.plan import Column, Key, Test
 from watersmeet.planning.bands import Band, band_of, whole_limits
 from watersmeet.planning.expressions import Conjunct, expression_of, parsed
 from watersmeet.planning.keys import KeyTypes
 from watersmeet.planning.names import COMPUTED, Scope, readable
-from watersmeet.planning.predicates import has_predicate, is_predicate
+from watersmeet.planning.predicates import as_written, function_name, functions_in, has_predicate, is_predicate
+from watersmeet.planning.prefixes import like_prefix, prefix_of
 from watersmeet.planning.types import cast, common, ddl
 
 _COMPARED: dict[type[exp.Expr], str] = {
@@ -52,11 +55,17 @@ class Tests:
         tests = (self._test(parsed(each.sql, exp.Condition), each) for each in conditions)
         return tuple(part for test in tests for part in _parts(test))
 
+    def implied(self, conditions: Sequence[Conjunct]) -> tuple[Test, ...]:
+        """Tests that follow from conditions which only Spark can evaluate: they leave it fewer pairs."""
+        patterns = ((each, like_prefix(parsed(each.sql, exp.Condition))) for each in conditions if each.repeatable)
+        return tuple(self._compared(prefix, each) for each, prefix in patterns if prefix is not None)
+
     def _test(self, tree: exp.Expr, whole: Conjunct) -> Test:
         tree = tree.unnest()
         if not whole.repeatable:
-            raise _refused(whole, "its value changes from one evaluation to the next")
-        if self._is_of_one_side(expression_of(tree, self.scope).streams) and not has_predicate(whole.sql):
+            raise self._refused(whole, "its value changes from one evaluation to the next")
+        value = expression_of(tree, self.scope)
+        if self._is_of_one_side(value.streams) and not has_predicate(value.sql):
             column = self._column(tree, pa.bool_())
             return Test("and", (column.name, column.name))
         if isinstance(tree, exp.Between):
@@ -71,18 +80,31 @@ class Tests:
 
     def _compared(self, tree: exp.Expr, whole: Conjunct) -> Test:
         if isinstance(tree, exp.Anonymous) and is_predicate(tree.name):
-            return Test("call", tuple(self._argument(each, whole) for each in tree.expressions), name=tree.name.lower())
+            name = tree.name.lower()
+            return Test("call", tuple(self._argument(each, name) for each in tree.expressions), name=name)
+        if prefixed := prefix_of(tree):
+            left, right, kind = self._operands(*prefixed, whole)
+            if pa.types.is_string(kind):
+                return Test("starts_with", (left, right))
         if band := band_of(tree):
             return self._band(band, whole)
         if isinstance(tree, exp.Binary) and type(tree) in _COMPARED:
             return Test(_COMPARED[type(tree)], self._operands(tree.left, tree.right, whole)[:2])
-        raise _refused(whole, "it does more with columns of two streams than compare them")
+        raise self._refused(whole, "it does more with columns of two streams than compare them")
 
-    def _argument(self, tree: exp.Expr, whole: Conjunct) -> str:
+    def _argument(self, tree: exp.Expr, name: str) -> str:
+        """What a function reads: a column, or what is made of those of one stream."""
         value = expression_of(tree.unnest(), self.scope)
-        if value.column is None:
-            raise _refused(whole, f"{readable(value.sql)} is no column")
-        return value.column.name
+        if value.column is not None:
+            return value.column.name
+        if len(value.streams) != 1:
+            raise UnsupportedError(
+                f"predicate {function_name(name)} reads {readable(value.sql)}",
+                why="it is called with columns, and with what is made of the columns of one stream",
+                how="have it read the columns themselves, or compute the value in the DataFrame of a stream, before "
+                "flow.stream(...)",
+            )
+        return self._column(tree, self.types.of(value) if value.type is None else value.type).name
 
     def _is_of_one_side(self, streams: frozenset[str]) -> bool:
         return len(streams) <= 1 or any(streams <= side for side in self.sides)
@@ -96,15 +118,15 @@ class Tests:
             low, high = (None if each is None else float(each) for each in (band.low, band.high))
             within = Test("within", (left, right), low, high, excluded=band.excluded)
         else:
-            raise _refused(whole, f"differences of {ddl(kind)} are computed by Spark alone")
+            raise self._refused(whole, f"differences of {ddl(kind)} are computed by Spark alone")
         return Test("not", (within,)) if band.negated else within
 
     def _operands(self, first: exp.Expr, second: exp.Expr, whole: Conjunct) -> tuple[str, str, pa.DataType]:
         sides = [expression_of(side.unnest(), self.scope) for side in (first, second)]
         if any(len(side.streams) != 1 for side in sides):
-            raise _refused(whole, "a side of a comparison reads several streams, or none")
+            raise self._refused(whole, "a side of a comparison reads several streams, or none")
         if any(side.collated for side in sides):
-            raise _refused(whole, "only Spark knows the order of texts under a collation")
+            raise self._refused(whole, "only Spark knows the order of texts under a collation")
         kinds = [self.types.of(side) for side in sides]
         shared = common(*kinds)
         if shared is None or pa.types.is_nested(shared) or pa.types.is_boolean(shared):
@@ -125,13 +147,49 @@ class Tests:
         value = expression_of(tree, self.scope)
         if value.column is not None:
             return value.column
-        stream = next(iter(value.streams), self.scope.streams[0].name)
+        stream = self._home(value.streams)
         known = {sql: column for column, sql in self.computed.items() if column.stream == stream}
         if value.sql not in known:
             column = Column(stream, f"{COMPUTED}{self.operator}.test{len(self.computed)}")
             self.computed[column], self.kinds[column] = value.sql, kind
             return column
         return known[value.sql]
+
+    def _home(self, streams: frozenset[str]) -> str:
+        """The stream whose column a value becomes: the first of those it reads, or, of a constant, of any here."""
+        here = streams or frozenset().union(*self.sides)
+        return next(each.name for each in self.scope.streams if not here or each.name in here)
+
+    def _refused(self, condition: Conjunct, why: str) -> UnsupportedError:
+        """Of an inner join, only conditions with functions have to be tests."""
+        text = as_written(readable(condition.sql))
+        if not self.sides:
+            return UnsupportedError(
+                f"an outer join is on {text}",
+                why=f"{why}, and whether a row has a match must be known where it is stored",
+                how="compute it as a column of one of the streams, and compare that; or apply it with where() after "
+                "the join",
+            )
+        called = ", ".join(functions_in(readable(condition.sql))) or "what is tested here"
+        return UnsupportedError(
+            f"a join is on {text}",
+            why=f"{why}, and Spark cannot call {called}",
+            how=f"have {called} decide on all of it, with the columns it takes as further arguments; or join with AND",
+        )
+
+
+def matchable(keys: Sequence[Key], conditions: Sequence[Conjunct]) -> tuple[Key, ...]:
+    """The keys of one side of an outer join, null for rows that match nothing: those are decided as they arrive.
+
+    >>> [made] = matchable([Key("`A`.`k`", pa.int64())], [Conjunct("`A`.`v` > 3", frozenset())])
+    >>> made.sql, made.bare
+    ('CASE WHEN `A`.`v` > 3 THEN `A`.`k` END', '`A`.`k`')
+    """
+    if not conditions:
+        return tuple(keys)
+    first, *others = keys
+    told = " AND ".join(f"({each.sql})" if len(conditions) > 1 else each.sql for each in conditions)
+    return (replace(first, sql=f"CASE WHEN {told} THEN {first.sql} END", bare=first.sql), *others)
 
 
 def _parts(test: Test) -> Iterator[Test]:
@@ -146,11 +204,3 @@ def _parts(test: Test) -> Iterator[Test]:
         yield test
     for part in parts:
         yield from _parts(part)
-
-
-def _refused(condition: Conjunct, why: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"an outer join is on {readable(condition.sql)}",
-        why=f"{why}, and whether a row has a match must be known where it is stored",
-        how="compute it as a column of one of the streams, and compare that; or apply it with where() after the join",
-    )

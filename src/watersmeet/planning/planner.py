@@ -14,18 +14,20 @@ from msgspec.structs import replace
 from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.plan import Column, Operator, Plan, Stream
 from watersmeet.model.query import AggregateNode, FilterNode, Query, StreamNode
-from watersmeet.planning.aggregates import aggregate_name, aggregated, time_window
+from watersmeet.planning.aggregates import aggregate_name, aggregated
 from watersmeet.planning.expressions import Conjunct
 from watersmeet.planning.keys import KeyTypes, TypeOf
 from watersmeet.planning.layout import Placed, operators_of, place
 from watersmeet.planning.lives import check_times, time_column, with_lives
-from watersmeet.planning.matching import Tests
+from watersmeet.planning.matching import Tests, matchable
 from watersmeet.planning.names import Scope, check_names
+from watersmeet.planning.predicates import has_predicate
 from watersmeet.planning.promises import named_columns
 from watersmeet.planning.pruning import prune
 from watersmeet.planning.reach import Reach, closed, is_exact, reach_of
 from watersmeet.planning.ring import check_rings, refuse_on_one_stream, with_ring_tests
 from watersmeet.planning.tree import Branch, grow, streams_of
+from watersmeet.planning.windows import time_window
 
 
 def plan(query: Query, type_of: TypeOf | None = None, *, endless: bool = False) -> Plan:
@@ -74,10 +76,10 @@ def plan(query: Query, type_of: TypeOf | None = None, *, endless: bool = False) 
         operators = prune(drafts, scope, query.needed)
     keyed = [each for each in operators if each.kind != "aggregate"]
     computed = {key.column: key.type for each in keyed for part in each.inputs for key in part.keys if key.column}
-    reach = [*closed(reach_of(grown.filters, times)).items(), *reach_of(grown.branch.tests, times).items()]
+    reach = _reach(grown.branch, grown.filters, times)
     operators = tuple(_with_time_conditions(each, told) for each in operators)
     made_plan = Plan(planned, operators, tuple({**computed, **kinds, **scope.types}.items()))
-    made_plan = with_lives(made_plan, _least(reach))
+    made_plan = with_lives(made_plan, reach)
     return made_plan if endless else check_rings(made_plan, scope)
 
 
@@ -125,13 +127,23 @@ def with_tests(
 ) -> tuple[tuple[Operator, ...], dict[Column, pa.DataType]]:
     """The operators with the tests of the outer join at the root, and the columns that are computed for these."""
     *below, last = operators
+    own = [[each for each in root.tests if _is_of_side(each, branch)] for branch in root.inputs]
     tests = Tests(last.id, scope, types)
-    found = tests.of(root.tests)
+    found = tests.of([each for each in root.tests if not any(each in some for some in own)])
     inputs = tuple(
-        replace(source, computed=tuple((c, sql) for c, sql in tests.computed.items() if c.stream in branch.streams))
-        for source, branch in zip(last.inputs, root.inputs, strict=True)
+        replace(
+            source,
+            keys=matchable(source.keys, some),
+            computed=tuple((c, sql) for c, sql in tests.computed.items() if c.stream in branch.streams),
+        )
+        for source, branch, some in zip(last.inputs, root.inputs, own, strict=True)
     )
     return (*below, replace(last, inputs=inputs, tests=found)), tests.kinds
+
+
+def _is_of_side(condition: Conjunct, branch: Branch) -> bool:
+    """Whether a condition says of rows of one side alone if they can match."""
+    return condition.repeatable and condition.streams <= set(branch.streams) and not has_predicate(condition.sql)
 
 
 def _is_told(condition: Conjunct, branch: Branch, times: dict[str, Column]) -> bool:
@@ -149,12 +161,14 @@ def _with_time_conditions(operator: Operator, told: Iterable[Conjunct]) -> Opera
     return replace(operator, time_conditions=tuple(dict.fromkeys(each.sql for each in told if each.streams <= own)))
 
 
-def _least(found: Iterable[tuple[tuple[str, str], int]]) -> Reach:
-    """For each pair the strictest of what is said of it."""
-    reach: Reach = {}
-    for pair, later in found:
-        reach[pair] = min(later, reach.get(pair, later))
-    return reach
+def _reach(root: Branch, filters: Sequence[Conjunct], times: dict[str, Column]) -> Reach:
+    """What conditions say of the times of two streams; what an outer join is on, only of streams of both its sides."""
+    inner = closed(reach_of(filters, times))
+    if root.how == "inner":
+        return inner
+    side = {stream: number for number, each in enumerate(root.inputs) for stream in each.streams}
+    both = closed(reach_of([*filters, *root.tests], times))
+    return inner | {pair: later for pair, later in both.items() if side[pair[0]] != side[pair[1]]}
 
 
 def _stream(node: StreamNode, scope: Scope, placed: Placed) -> Stream:

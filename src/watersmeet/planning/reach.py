@@ -2,14 +2,15 @@
 
 ``B.ts BETWEEN A.ts AND A.ts + INTERVAL 1 HOUR`` says that a row of A is joined only with rows of B up to an hour later,
 and a row of B only with rows of A that are not later at all. So state is bounded as by windows, and rows that are too
-far apart are not even looked at. What follows from several conditions of inner joins counts, too: with a second one
-between A and C, rows of B and C are not far apart either.
+far apart are not even looked at. ``B.ts - A.ts <= INTERVAL 1 HOUR`` says the same. What follows from several conditions
+of inner joins counts, too: with a second one between A and C, rows of B and C are not far apart either.
 
 A condition that says nothing else, and is exact, is thereby decided where rows are joined (`is_exact`). Any other stays
 what it is, and means what SQL says.
 
 Days are added by the calendar where times have a zone, so they may be longer than 24 hours: wherever a condition speaks
-of days, or of as many hours, also if it takes some off again, a day more is waited.
+of days, or of as many hours, also if it takes some off again, a day more is waited. So it is where it subtracts one
+time from another, as Spark takes the difference of what clocks on the wall show.
 """
 
 import re
@@ -21,7 +22,7 @@ from sqlglot import exp
 
 from watersmeet.model.errors import WatersmeetError
 from watersmeet.model.plan import Column
-from watersmeet.planning.durations import duration_us
+from watersmeet.planning.durations import interval_us
 from watersmeet.planning.expressions import Conjunct, parsed
 
 DAY_US = 86_400_000_000
@@ -74,6 +75,18 @@ def closed(reach: Reach) -> Reach:
     return found
 
 
+def between(reach: Reach, first: Iterable[str], last: Iterable[str]) -> int | None:
+    """How much later than results of some streams those of others may begin, if conditions say so.
+
+    A result begins with its latest row, so it is no earlier than any of its rows.
+
+    >>> between({("A", "C"): 5, ("B", "C"): 3, ("A", "D"): 9}, "AB", "CD")
+    9
+    """
+    pairs = [[reach[one, other] for one in first if (one, other) in reach] for other in last]
+    return max(map(min, pairs)) if pairs and all(pairs) else None
+
+
 def is_exact(condition: Conjunct, times: dict[str, Column]) -> bool:
     """Whether `reach_of` tells all that a condition says, to the microsecond."""
     pairs = [(_linear(low, times), _linear(high, times)) for low, high, _ in _ordered(_tree(condition))]
@@ -81,6 +94,28 @@ def is_exact(condition: Conjunct, times: dict[str, Column]) -> bool:
         low is not None and high is not None and low.time != high.time and not (low.has_days or high.has_days)
         for low, high in pairs
     )
+
+
+def untold(condition: Conjunct, times: dict[str, Column]) -> Iterator[tuple[str, str]]:
+    """Pairs of streams of which a condition compares the times, without telling how much later the second may be.
+
+    >>> import pyarrow as pa
+    >>> from watersmeet.model.query import StreamNode
+    >>> from watersmeet.planning.expressions import conjuncts
+    >>> from watersmeet.planning.names import Scope
+    >>> scope = Scope(StreamNode(name, pa.schema([("t", pa.timestamp("us"))])) for name in "AB")
+    >>> times = {name: Column(name, "t") for name in "AB"}
+    >>> [*untold(conjuncts("B.t <= A.t + INTERVAL 1 MONTH", scope)[0], times)]
+    [('A', 'B')]
+    """
+    for low, high, _ in _ordered(_tree(condition)):
+        if None in _two_times(low, high, times):
+            yield from product(_times_in(high, times), _times_in(low, times))
+
+
+def _times_in(tree: exp.Expr, times: dict[str, Column]) -> list[str]:
+    read = {tuple(part.name for part in column.parts) for column in tree.find_all(exp.Column)}
+    return [name for name, column in times.items() if tuple(column) in read]
 
 
 def _tree(condition: Conjunct) -> exp.Expr:
@@ -101,11 +136,24 @@ def _ordered(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr, bool]]:
 def _bounds(tree: exp.Expr, times: dict[str, Column]) -> Iterator[tuple[tuple[str, str], int]]:
     """Where both sides are a time and a length, the one time is at most so much later than the other."""
     for low, high, is_strict in _ordered(tree):
-        earlier, later = _linear(low, times), _linear(high, times)
+        earlier, later = _two_times(low, high, times)
         if earlier is not None and later is not None and earlier.time.stream != later.time.stream:
             length = later.length_us - earlier.length_us - (1 if is_strict else 0)
             slack = DAY_US if earlier.has_days or later.has_days else 0
             yield (later.time.stream, earlier.time.stream), length + slack
+
+
+def _two_times(low: exp.Expr, high: exp.Expr, times: dict[str, Column]) -> tuple[_Linear | None, _Linear | None]:
+    """The two sides of ``low <= high`` as times; with a difference of times on one side, it goes to the other."""
+    for tree, length, is_high in ((low, _length(high), False), (high, _length(low), True)):
+        difference = tree.unnest()
+        if length is not None and isinstance(difference, exp.Sub):
+            first, second = _linear(difference.left, times), _linear(difference.right, times)
+            if first is None or second is None:
+                return None, None
+            moved = _Linear(second.time, second.length_us + length[0], has_days=True)
+            return (moved, first) if is_high else (first, moved)
+    return _linear(low, times), _linear(high, times)
 
 
 def _linear(tree: exp.Expr, times: dict[str, Column]) -> _Linear | None:
@@ -128,11 +176,14 @@ def _linear(tree: exp.Expr, times: dict[str, Column]) -> _Linear | None:
 def _length(tree: exp.Expr) -> tuple[int, bool] | None:
     """How long an interval is, and whether its days are those of the calendar."""
     tree = tree.unnest()
+    if isinstance(tree, exp.Neg):
+        found = _length(tree.this)
+        return None if found is None else (-found[0], found[1])
     if not isinstance(tree, exp.Interval):
         return None
-    text = tree.sql(dialect="spark")
+    text = tree.sql(dialect="spark").replace("(", "").replace(")", "")
     try:
-        length_us = duration_us("interval", text, may_be_zero=True)
+        length_us = interval_us(text)
     except WatersmeetError:
         return None
     return length_us, abs(length_us) >= DAY_US or bool(_BY_CALENDAR.search(text))

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from watersmeet.model.plan import Column, Input, Operator, Plan, Stream
 from watersmeet.planning.expressions import columns_read, parsed
+from watersmeet.planning.lives import reach_of_input
 from watersmeet.planning.names import Scope
 
 _ABOVE, _BELOW = (exp.GT, exp.GTE), (exp.LT, exp.LTE)
@@ -77,8 +78,11 @@ def _reaches(old: Plan, new: Plan) -> bool:
     In an outer join, rows that came with a match would come alone once more.
     """
     if old.root.how != "inner":
-        return [each.reach for each in _inputs(old)] == [each.reach for each in _inputs(new)]
-    pairs = ((dict(before.reach), dict(after.reach)) for before, after in zip(_inputs(old), _inputs(new), strict=True))
+        return [reach_of_input(each) for each in _inputs(old)] == [reach_of_input(each) for each in _inputs(new)]
+    pairs = (
+        (reach_of_input(before), reach_of_input(after))
+        for before, after in zip(_inputs(old), _inputs(new), strict=True)
+    )
     return all(name in after and after[name] <= later for before, after in pairs for name, later in before.items())
 
 

@@ -3,7 +3,8 @@
 A row is stored at one site, whichever: a ring's key decides that and nothing else, so it is the row's event time, or
 any column of a stream that has none. The conditions that speak of both inputs are the operator's tests, evaluated where
 rows meet; those that the kernels cannot evaluate stay filters, which Spark evaluates on every pair that passes. Only
-functions of the user's cannot be left to Spark: they are tests of joins with an equality, too.
+functions of the user's cannot be left to Spark: they are tests of joins with an equality, too, and so is all that can
+be asked before them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +14,12 @@ from msgspec.structs import replace
 
 from watersmeet.model.errors import NoEqualityError, TypeMismatchError, UnsupportedError
 from watersmeet.model.plan import Column, Input, Key, Operator, Plan, Test
+from watersmeet.planning.endless import reasons
 from watersmeet.planning.expressions import columns_read, conjuncts
 from watersmeet.planning.keys import KeyTypes
 from watersmeet.planning.matching import Tests
 from watersmeet.planning.names import Scope, readable
-from watersmeet.planning.predicates import has_predicate
+from watersmeet.planning.predicates import as_written, has_predicate
 from watersmeet.planning.pruning import streams_of_inputs
 from watersmeet.planning.types import is_integer
 from watersmeet.planning.unconnected import unconnected
@@ -35,11 +37,11 @@ def with_ring_tests(
             sides = tuple(streams[each.name] for each in operator.inputs)
             tests = Tests(operator.id, scope, types, sides)
             filters, found = _told_apart(operator, tests)
-            inputs = operator.inputs
+            inputs = tuple(_computing(each, side, tests) for each, side in zip(operator.inputs, sides, strict=True))
             if operator.kind == "ring":
                 read = frozenset().union(*(columns_read(text, scope) for text in operator.filters))
-                pairs = zip(operator.inputs, sides, strict=True)
-                inputs = tuple(_input(each, side, tests, read, scope) for each, side in pairs)
+                keys = (_keys(side, read, scope) for side in sides)
+                inputs = tuple(replace(each, keys=own) for each, own in zip(inputs, keys, strict=True))
             kinds |= tests.kinds
             done.append(replace(operator, inputs=inputs, filters=filters, tests=found))
         else:
@@ -48,13 +50,12 @@ def with_ring_tests(
 
 
 def check_rings(plan: Plan, scope: Scope) -> Plan:
-    """The plan, if every ring has a window: without one, each new row would meet all rows there ever were."""
+    """The plan, if rows of every ring end some time: else each new row would meet all rows there ever were."""
     streams = streams_of_inputs(plan.operators)
-    for operator in plan.operators:
-        names = frozenset().union(*(streams[each.name] for each in operator.inputs))
-        has_window = operator.is_windowed or any(plan.stream(name).window_us is not None for name in names)
-        if operator.kind == "ring" and not has_window:
-            raise _endless([sorted(streams[each.name]) for each in operator.inputs], scope)
+    for ring in (each for each in plan.operators if each.kind == "ring"):
+        found = next(reasons(plan, ring, streams), None)
+        if found is not None:
+            raise _endless([sorted(streams[each.name]) for each in ring.inputs], *found, scope)
     return plan
 
 
@@ -64,7 +65,7 @@ def refuse_on_one_stream(placed: Mapping[tuple[str, ...], Sequence[str]]) -> Non
         text = next((each for each in texts if len(streams) == 1 and has_predicate(each)), None)
         if text is not None:
             raise UnsupportedError(
-                f"{readable(text)} reads stream {streams[0]} alone",
+                f"{as_written(readable(text))} reads stream {streams[0]} alone",
                 why="a predicate decides which rows of two streams are joined",
                 how=f"filter the DataFrame of {streams[0]} before flow.stream(...), with a pandas or Arrow UDF",
             )
@@ -75,9 +76,6 @@ def _told_apart(operator: Operator, tests: Tests) -> tuple[tuple[str, ...], tupl
     filters: list[str] = []
     found: list[Test] = []
     for text in operator.filters:
-        if operator.kind != "ring" and not has_predicate(text):
-            filters.append(text)
-            continue
         computed, kinds = dict(tests.computed), dict(tests.kinds)
         try:
             found += tests.of(conjuncts(text, tests.scope))
@@ -86,12 +84,23 @@ def _told_apart(operator: Operator, tests: Tests) -> tuple[tuple[str, ...], tupl
                 raise
             tests.computed, tests.kinds = computed, kinds
             filters.append(text)
+            found += _implied(text, tests) if operator.kind == "ring" else ()
     return tuple(filters), tuple(found)
 
 
-def _input(source: Input, side: frozenset[str], tests: Tests, read: Iterable[Column], scope: Scope) -> Input:
-    computed = tuple((column, sql) for column, sql in tests.computed.items() if column.stream in side)
-    return replace(source, keys=_keys(side, read, scope), computed=computed)
+def _implied(text: str, tests: Tests) -> tuple[Test, ...]:
+    computed, kinds = dict(tests.computed), dict(tests.kinds)
+    try:
+        return tests.implied(conjuncts(text, tests.scope))
+    except (UnsupportedError, TypeMismatchError):
+        tests.computed, tests.kinds = computed, kinds
+        return ()
+
+
+def _computing(source: Input, side: frozenset[str], tests: Tests) -> Input:
+    return replace(
+        source, computed=tuple((column, sql) for column, sql in tests.computed.items() if column.stream in side)
+    )
 
 
 def _keys(side: frozenset[str], read: Iterable[Column], scope: Scope) -> tuple[Key, ...]:
@@ -118,12 +127,12 @@ def _is_time(column: Column, time: str | Column | None, scope: Scope) -> bool:
     return name is not None and scope.fold(column.field) == scope.fold(name)
 
 
-def _endless(parts: Sequence[Sequence[str]], scope: Scope) -> NoEqualityError:
+def _endless(parts: Sequence[Sequence[str]], stream: str, why: str, scope: Scope) -> NoEqualityError:
     error = unconnected(parts, scope)
     return NoEqualityError(
         error.what,
-        why="every row would meet all rows of the others, and as none of these streams has a window, for ever",
-        how=f'{error.how}, or give streams a window, as in flow.stream("{parts[-1][0]}", df, time="ts", '
-        f'window="10 minutes", watermark="1 minute"); or set option("memoryBudget", "64m"): '
-        f"what does not fit then waits on disk for its results",
+        why=f"so every row meets all rows of the other side that live, and {why}",
+        how=f'{error.how}; or give streams a window, as in flow.stream("{stream}", df, time="ts", '
+        f'window="10 minutes", watermark="1 minute"), or a condition between their times; or set '
+        f'option("memoryBudget", "64m"): what does not fit then waits on disk for its results',
     )

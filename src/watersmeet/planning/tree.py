@@ -122,7 +122,7 @@ def _outer(node: JoinNode, scope: Scope, types: KeyTypes) -> Grown:
     for key in keys:
         types.shared(key.terms)
     if not keys:
-        raise unconnected([each.branch.streams for each in below], scope)
+        raise unconnected([each.branch.streams for each in below], scope, node.how)
     rest = [each for each in conditions if _between(each, sides) is None]
     optional = {"left": (1,), "right": (0,), "semi": (1,), "anti": (1,)}.get(node.how, ())
     sunk = [

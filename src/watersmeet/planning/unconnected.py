@@ -4,17 +4,31 @@ from collections.abc import Iterator, Sequence
 
 from watersmeet.model.errors import NoEqualityError
 from watersmeet.model.plan import Column
+from watersmeet.model.query import How
 from watersmeet.planning.names import Scope, spelled
 from watersmeet.planning.types import common, may_be_key
 
+_NAMES: dict[How, str] = {
+    "left": "a left outer",
+    "right": "a right outer",
+    "full": "a full outer",
+    "semi": "a semi",
+    "anti": "an anti",
+}
 
-def unconnected(parts: Sequence[Sequence[str]], scope: Scope) -> NoEqualityError:
-    """The error for parts that are each connected in themselves; a part is the names of its streams."""
+
+def unconnected(parts: Sequence[Sequence[str]], scope: Scope, how: How = "inner") -> NoEqualityError:
+    """The error for parts that are each connected in themselves; a part is the names of its streams.
+
+    An inner join may be on any condition that reads both; all others need an equality.
+    """
     last, others = parts[-1], [stream for part in parts[:-1] for stream in part]
     left, right = _example(others, last, scope)
     return NoEqualityError(
         f"no equality connects {', '.join(last)} with {', '.join(others)}",
-        why="rows are matched by equal keys; <=>, comparisons and conditions under OR or NOT do not connect",
+        why="no part of the condition reads both"
+        if how == "inner"
+        else f"inner joins may be on any condition, but {_NAMES[how]} join needs an equality of both sides",
         how=f"add a condition such as {left} = {right}",
     )
 

@@ -113,7 +113,7 @@ class Decision:
     def _since(self, source: InputSpec, rows: SortedRows, reader: PromiseReader) -> npt.NDArray[np.int64]:
         if self.keys is None or not len(rows):
             return np.full(len(rows), NEVER)
-        return reader.keys(self.keys).since(rows, source.key_columns)
+        return reader.keys(self.keys).since(rows, source.key_columns, source.last)
 
     def _with_new_keys(self, rows: SortedRows, reader: PromiseReader) -> SortedRows:
         """The rows that may have keys which are promised since the last decision."""

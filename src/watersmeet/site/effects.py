@@ -6,6 +6,7 @@ cut off, because Spark killed it or needed no more of its output, may not have n
 reported through an accumulator (`watersmeet.runners.spark.reports`), of which Spark counts what successful tasks added.
 
 Each driver has a folder of its own for effects: a task that outlives its driver may have worked with another routing.
+Results that are staged for the sink lie there as well (`watersmeet.site.result_files`).
 """
 
 import uuid
@@ -15,6 +16,7 @@ from typing import Protocol
 import msgspec
 
 from watersmeet.model.ids import EpochId, OperatorId, SiteId
+from watersmeet.operators.costs import Cost
 from watersmeet.state.changes import AddPromises, AddRun, MergePromises, MergeRuns
 from watersmeet.state.stored import from_json, to_json
 from watersmeet.state.vectors import Vector
@@ -39,7 +41,7 @@ class Effects(msgspec.Struct, frozen=True):
     Times are in milliseconds, but for the ``latest`` event times of the streams' rows, and for those before which
     punctuations promise none, which are in microseconds. By other punctuations, streams have ``ended``. Rows that
     nothing can come for any more are joined and ``not_stored``. So many bytes are left ``to_fetch`` of groups that are
-    going to come.
+    going to come. ``costs`` tell what each of an operator's tests has taken and dropped.
     """
 
     level: int
@@ -66,6 +68,7 @@ class Effects(msgspec.Struct, frozen=True):
     ended: tuple[str, ...] = ()
     promised_until: dict[str, int] = {}
     to_fetch: int = 0
+    costs: dict[OperatorId, tuple[Cost, ...]] = {}
 
 
 class Report(Protocol):
@@ -75,9 +78,14 @@ class Report(Protocol):
         """Report a name."""
 
 
+def folder_of(driver: str) -> str:
+    """Where the tasks of a driver leave their effects."""
+    return f"{FOLDER}/{driver}"
+
+
 def write_effects(storage: Storage, driver: str, epoch: EpochId, effects: Effects) -> str:
     """Leave a task's effects for the driver; gives their name."""
-    name = f"{FOLDER}/{driver}/{epoch:012d}-{effects.level}-{effects.site}-{uuid.uuid4().hex[:12]}.json"
+    name = f"{folder_of(driver)}/{epoch:012d}-{effects.level}-{effects.site}-{uuid.uuid4().hex[:12]}.json"
     storage.create(name, to_json(effects))
     return name
 
@@ -89,6 +97,6 @@ def read_effects(storage: Storage, names: Iterable[str]) -> dict[tuple[int, Site
 
 
 def clear_effects(storage: Storage, before: EpochId) -> None:
-    """Delete the effects of epochs that are committed, whichever driver they were left for."""
+    """Delete the effects and staged results of epochs that are committed, whichever driver they were left for."""
     paths = storage.list(FOLDER)
     storage.delete(path for path in paths if int(path.rsplit("/", 1)[-1].split("-", 1)[0]) < before)

@@ -59,13 +59,14 @@ class End:
         if rule.decided is not None and not arriving:
             gone &= since <= rule.decided.array[own]
         if rule.asked is not None and rule.own is not None:
-            gone &= reader.keys(rule.own).since(rows, self.source.key_columns) <= rule.asked.array[own]
+            answered = reader.keys(rule.own).since(rows, self.source.key_columns, self.source.last)
+            gone &= answered <= rule.asked.array[own]
         return gone
 
     def _since(self, other: OtherInput, rows: SortedRows, reader: PromiseReader) -> Numbers:
         found = np.full(len(rows), NEVER)
         if other.keys is not None:
-            found = reader.keys(other.keys).since(rows, self.source.key_columns)
+            found = reader.keys(other.keys).since(rows, self.source.key_columns, self.source.last)
         if other.limit is not None and self.source.life is not None:
             found = np.where(as_numbers(rows.rows.column(self.source.life.last)) <= other.limit, LONG_AGO, found)
         return found

@@ -43,7 +43,7 @@ class Keeper:
     def promises(self) -> PromiseWriter:
         """Takes those that come."""
         spec = self.spec
-        return PromiseWriter(spec.storage, spec.groups, spec.epoch + 1, spec.incoming, spec.punctuated)
+        return PromiseWriter(self.reader, spec.groups, spec.epoch + 1, spec.incoming, spec.punctuated)
 
     def keep(self, source: InputSpec, rows: SortedRows) -> RunFile | None:
         """Write rows as a run; None where no other row can come that any of them would be joined with."""

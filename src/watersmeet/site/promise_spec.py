@@ -14,7 +14,8 @@ from watersmeet.state.vectors import Vector
 class PunctuatedStream:
     """A stream of punctuations: the columns they name, and where what they say is kept.
 
-    ``ranges`` are stores by the number of their column.
+    ``ranges`` are stores by the number of their column. ``until`` is the time before which punctuations have promised
+    no row so far.
     """
 
     name: str
@@ -22,6 +23,19 @@ class PunctuatedStream:
     time: Column | None
     ranges: tuple[tuple[int, Store], ...]
     patterns: Store | None
+    until: int | None = None
+
+
+@dataclass(frozen=True)
+class KeyPatternsSpec:
+    """A store of patterns that promise keys (`watersmeet.operators.promises.sets.KeyPatterns`)."""
+
+    store: InputName
+    columns: tuple[str | None, ...]
+    shape: int | None
+    rehash: bool
+    time: str | None = None
+    length: int | None = None
 
 
 @dataclass(frozen=True)
@@ -29,14 +43,13 @@ class StreamKeysSpec:
     """How a stream promises the keys of an operator.
 
     ``ranges`` are stores with the place of their column in the key, and its type where the hash is of it alone.
-    ``patterns`` are stores with the columns that are parts of the key, the shape of patterns that promise a whole key
-    by its hash, and whether that is the hash of theirs (`watersmeet.operators.promises.sets.KeyPatterns`). Some are
-    ``passed`` on, though other streams have not promised them (`watersmeet.state.passing`).
+    ``patterns`` are in others. Some are ``passed`` on, though other streams have not promised them
+    (`watersmeet.state.passing`).
     """
 
     ended: int | None = None
     ranges: tuple[tuple[int, InputName, pa.DataType | None], ...] = ()
-    patterns: tuple[tuple[InputName, tuple[str | None, ...], int | None, bool], ...] = ()
+    patterns: tuple[KeyPatternsSpec, ...] = ()
     hash_decides: bool = False
     passed: tuple[tuple[int, int], ...] = ()
 

@@ -3,7 +3,8 @@
 Punctuations come as messages in a normal form (`watersmeet.operators.promises.patterns`): a shape, and for each column
 of the stream that punctuations name, the value or the low bound, the high bound, and the word. One that names nothing
 says that the stream has ended; one that only says that no row comes before a time, is a watermark. All others go into
-the stores of the stream, and hold from the end of the epoch on.
+the stores of the stream, and hold from the end of the epoch on. Of these, ranges of time that continue the watermark
+move it on, whichever came first: all that are promised of a stream come to one site.
 """
 
 from collections import OrderedDict
@@ -64,8 +65,16 @@ class PromiseReader:
                     each.ended,
                     tuple(KeyRanges(place, self.ranges(name), kind) for place, name, kind in each.ranges),
                     tuple(
-                        KeyPatterns(self.patterns(name), columns, shape, rehash, each.hash_decides)
-                        for name, columns, shape, rehash in each.patterns
+                        KeyPatterns(
+                            self.patterns(own.store),
+                            own.columns,
+                            own.shape,
+                            own.rehash,
+                            each.hash_decides,
+                            own.time,
+                            own.length,
+                        )
+                        for own in each.patterns
                     ),
                     each.passed,
                 )
@@ -107,9 +116,9 @@ class PromiseReader:
 
 @dataclass
 class PromiseWriter:
-    """Collects the promises of an epoch that came to a site, and writes them."""
+    """Collects the promises of an epoch that came to a site, and writes them; ``reader`` has those from before."""
 
-    storage: Storage
+    reader: PromiseReader
     groups: int
     since: int
     incoming: Layout
@@ -158,15 +167,31 @@ class PromiseWriter:
 
     def close(self, name: Callable[[], RunId]) -> list[AddPromises]:
         """Write what came; gives the changes."""
+        self._move_on()
         written = [(store, _plain(Ranges.merged(parts).rows)) for store, parts in self._ranges.items()]
         for store, parts in self._patterns.items():
             together = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
             written.append((store, Patterns.of(together, _columns(store)).rows))
         return [
-            AddPromises(store.stream, write_run(self.storage, _run_name(name(), store), rows, self.groups))
+            AddPromises(store.stream, write_run(self.reader.storage, _run_name(name(), store), rows, self.groups))
             for store, rows in written
             if len(rows)
         ]
+
+    def _move_on(self) -> None:
+        """Ranges of a stream's time that continue its watermark are part of it, whichever came first."""
+        for stream in self.streams.values():
+            own = [store for _, store in stream.ranges if stream.time is not None and store.columns == (stream.time,)]
+            known = (stream.until, self.until.get(stream.name))
+            before = max((time for time in known if time is not None), default=None)
+            if before is None or not (stream.name in self.until or any(store in self._ranges for store in own)):
+                continue
+            stored = [each for store in own for each in (*self.reader.ranges(store.name), *self._ranges.get(store, ()))]
+            until = Ranges.reached(stored, before)
+            if until == MOST:
+                self.ended.add(stream.name)
+            else:
+                self.until[stream.name] = until
 
     def _take_values(self, store: Store, values: pa.Array) -> None:
         if len(values):

@@ -7,6 +7,9 @@ files given names that readers see (`watersmeet.driver.publish`).
 
     .epoch-000000000007-<query>-1-<attempt>.parquet   ->   epoch-000000000007-<query>-1.parquet
 
+A sink that takes rows may be given such files, too: Spark reads Parquet by columns quicker than it makes rows of what a
+Python worker sends. Those are *staged* (`StagedFormat`): they lie beside the effects of the task, and go with them.
+
 `result_writer` writes them.
 """
 
@@ -43,6 +46,15 @@ class ResultFormat:
     def attempt_name(self, epoch: EpochId, site: SiteId) -> str:
         """A hidden name for one attempt at it."""
         return f".{epoch_prefix(epoch, self.query)}-{site}-{uuid.uuid4().hex[:12]}.parquet"
+
+
+@dataclass(frozen=True)
+class StagedFormat(ResultFormat):
+    """Results that Spark reads in the same step, in the folder of effects, which is cleared after the commit."""
+
+    def attempt_name(self, epoch: EpochId, site: SiteId) -> str:
+        """A name that Spark does not pass over, and by which effects are cleared: it begins with the epoch."""
+        return f"{epoch:012d}-{site}-{uuid.uuid4().hex[:12]}.parquet"
 
 
 def epoch_prefix(epoch: EpochId, query: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
+from watersmeet.operators.costs import Cost
 from watersmeet.operators.promises.stores import Store
 from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.operators.spec import InputSpec, OperatorSpec
@@ -101,7 +102,7 @@ class LevelSpec:
     ``punctuated`` the streams that bring more, by the tag of their messages. ``owners`` tell, of
     operators whose rows go everywhere, which groups each site stores; ``splits``, which groups several sites share;
     ``ring_scheme``, which pairs a ring looks at.
-    ``functions`` are the user's, by name.
+    ``functions`` are the user's, by name. What the tests of operators were found to cost is in ``costs``.
     """
 
     driver: str
@@ -136,6 +137,7 @@ class LevelSpec:
     functions: Mapping[str, Function] = field(default_factory=dict)
     ring_scheme: Scheme = PSP
     splits: Mapping[OperatorId, tuple[Split, ...]] = field(default_factory=dict)
+    costs: Mapping[OperatorId, tuple[Cost, ...]] = field(default_factory=dict)
 
     def stored_elsewhere(self, source: InputSpec, site: SiteId) -> GroupSet:
         """The groups of which rows of an input come to a site to be joined, and are stored at another."""

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from watersmeet.model.ids import SiteId
 from watersmeet.operators.calls import calls
+from watersmeet.operators.costs import Costs
 from watersmeet.operators.join.probe import RunView, Side
 from watersmeet.operators.kinds import TaskOptions, aggregate_of, ring_of, task_of
 from watersmeet.operators.promises.stores import PROMISES
@@ -67,7 +68,8 @@ class SiteTask:
         self._spec, self._site = spec, site
         self._keeper = Keeper(spec, site)
         self._counts = Counts(spec.groups)
-        self._options = TaskOptions(spec.groups, spec.forget_pairs, calls(spec.functions))
+        self._costs = {each.id: Costs.of(each.tests, spec.costs.get(each.id, ())) for each in spec.operators}
+        self._options = TaskOptions(spec.groups, spec.forget_pairs, calls(spec.functions), self._costs)
         self._earlier: dict[int, list[RunFile]] = {}
         self._copied: dict[int, list[SortedRows]] = {}
         self._cleaned_results, self._cleaned_bytes = 0, 0
@@ -384,6 +386,7 @@ class SiteTask:
             ended=tuple(sorted(self._keeper.promises.ended)),
             promised_until=self._keeper.promises.until,
             to_fetch=missing_bytes(self._spec.storage, self._slice.coming),
+            costs={each.id: told for each in self._spec.operators if (told := self._costs[each.id].told(each.tests))},
         )
         self.effects_name = write_effects(self._spec.storage, self._spec.driver, self._spec.epoch, effects)
         if self._spec.is_limited:  # Arrow would keep what it has freed for next time, on top of the budget

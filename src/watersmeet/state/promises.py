@@ -98,7 +98,7 @@ def _stored_from(
     manifest: Manifest, operator: Operator, source: Input, stream: str, found: Limits
 ) -> Iterator[int | None]:
     """The earliest time of a stream in what an input of an operator holds that can still give results."""
-    limit, window = found.get((operator.id, source.name)), manifest.plan.stream(stream).window_us
+    limit, window = found.get((operator.id, source.name)), manifest.plan.longest_us(stream)
     if limit is not None and any(operator.inputs[place] is source for place in operator.preserved):
         known = _decided(manifest, operator, source)
         limit = None if known is None else min(limit, known)
@@ -258,6 +258,8 @@ def _asked_until(manifest: Manifest, own: Input, other: Input, known: int | None
     if known is None or known == FOREVER:
         return known
     length, spread = _length(other, own), _spread(manifest, own)
+    if other.life is not None and other.life.end is not None and own.life is not None:
+        length = 0  # its last column tells the end itself
     return None if length is None or spread is None else known - length + 1 - spread
 
 
@@ -265,9 +267,12 @@ def _spread(manifest: Manifest, source: Input) -> int | None:
     """By how much the last column of a row may be later than its beginning."""
     if source.life is None or source.life.end is None:
         return 0
-    windows = [stream.window_us for stream in manifest.plan.streams if stream.time]
-    known = [window for window in windows if window is not None]
-    return max(known) if known and len(known) == len(windows) else None
+    own = streams_of(manifest, source)
+    lengths = [
+        manifest.plan.longest_us(stream.name) for stream in manifest.plan.streams if stream.time and stream.name in own
+    ]
+    known = [length for length in lengths if length is not None]
+    return max(known) if known and len(known) == len(lengths) else None
 
 
 def _by_operator(manifest: Manifest) -> Iterator[tuple[Operator, Begins]]:
@@ -303,6 +308,20 @@ def _limit_by(source: Input, other: Input, begin: int | None) -> int | None:
         return begin
     length = _length(source, other)
     return None if length is None else begin - length
+
+
+def length_by(source: Input, other: Input) -> int | None:
+    """How long after what its last column tells a row cannot be joined with one of another input that begins then."""
+    if source.life is None or other.life is None:
+        return None
+    return _length(source, other) if source.life.end is None else 0
+
+
+def asked_length(manifest: Manifest, source: Input, other: Input) -> int | None:
+    """How long after what its last column tells all rows of another input have ended that a row can be joined with."""
+    parts = (length_by(source, other), _spread(manifest, other), length_by(other, source))
+    known = [part for part in parts if part is not None]
+    return sum(known) - 1 if len(known) == len(parts) else None
 
 
 def _length(source: Input, other: Input) -> int | None:

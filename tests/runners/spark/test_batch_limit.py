@@ -58,6 +58,7 @@ def limits_of_epochs(rows: wm.Relation, field: str) -> list[str]:
     return [limit for _, limit in sorted(seen.items())]
 
 
+@pytest.mark.long
 def test_a_run_begins_with_the_limit_and_keeps_it_for_parcels(spark):
     parts, default = [pa.table({"k": range(20)})] * 3, spark.conf.get(LIMIT)
     flow = wm.Flow(spark)

@@ -51,11 +51,13 @@ def test_small_epochs_are_one_task_once_an_epoch_was_small(spark):
     assert partitions_of_epochs(tree(spark)) == [2, 1, 1]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_rows_that_only_spark_can_hash_go_the_long_way(spark):
     assert partitions_of_epochs(tree(spark, on="B.s = C.s")) == [2, 2, 2]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_it_can_be_switched_off(spark):
     with wm.testing.thrown(shortcut=False):
@@ -95,6 +97,7 @@ def test_a_sink_that_reads_a_part_of_the_rows_changes_nothing(spark):
     assert sum(made) == joined(STREAMS, CONDITIONS, "A.id").total()
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_epochs_without_rows_take_it_too(spark):
     full, none = parts("A")[0], parts("A")[0].slice(0, 0)

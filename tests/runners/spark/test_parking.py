@@ -60,6 +60,7 @@ def started(spark, data, trigger):
     return query, sink
 
 
+@pytest.mark.long
 def test_results_are_exact_at_the_end_and_what_was_parked_is_told(spark):
     data = tables()
     query, sink = started(spark, data, {"availableNow": True})

@@ -84,9 +84,15 @@ def test_live_bytes_stay_below_the_budget_and_events_tell_why(files):
     assert all(event["bytes"] >= 0.3 * event["before"]["liveBytes"] for event in spills)
     cleanup = [each["cleanup"] for each in epochs if "cleanup" in each]
     assert cleanup[-1]["groupsLeft"] == 0
+    first, last = query.recentProgress[0], query.lastProgress
+    assert "cleanup" in last["customMetrics"]
+    assert set(first) <= set(last), "a report of cleanup has all that Spark's have"
+    assert set(first["sink"]) <= set(last["sink"])
+    assert last["sink"]["numOutputRows"] == last["customMetrics"]["results"]
     assert sum(each["rowsOut"] for each in epochs) == len(pa.concat_tables(files.epochs.values()))
 
 
+@pytest.mark.long
 def test_state_shows_tiers_and_generations(files):
     query = files.paused(5)
     rows = query.state().collect()
@@ -109,6 +115,7 @@ def test_cleanup_on_demand_completes_the_results_and_the_query_goes_on(files):
     query.stop()
 
 
+@pytest.mark.long
 def test_missing_results_come_by_themselves_when_input_pauses(files):
     query = files.paused(4, cleanup="idle")
     deadline = time.monotonic() + 90
@@ -168,6 +175,7 @@ def test_an_operator_of_whose_first_input_nothing_is_kept_hands_up_its_results(s
     assert sorted(map(tuple, spark.table("kept").collect())) == [(10, 10), (10, 20), (20, 10), (20, 20)]
 
 
+@pytest.mark.long
 def test_a_cleanup_that_waits_for_a_batch_does_not_go_on_if_the_batch_fails(files):
     query = files.paused(3)
     query.stop()
@@ -196,6 +204,7 @@ def test_a_cleanup_that_waits_for_a_batch_does_not_go_on_if_the_batch_fails(file
     assert files.difference() is None
 
 
+@pytest.mark.long
 def test_stop_waits_for_the_step_of_cleanup_that_is_under_way(files):
     query = files.paused(3)
     keep, begun, given = files._keep, threading.Event(), []  # noqa: SLF001

@@ -17,13 +17,10 @@ from watersmeet.adapt.moving.lazy_disk import LazyDiskPolicy
 from watersmeet.adapt.moving.memory import SPAN_EPOCHS
 from watersmeet.adapt.moving.pieces import Pieces
 from watersmeet.adapt.policy import Suggestion, View
-from watersmeet.adapt.spilling.candidates import Pressure
-from watersmeet.adapt.spilling.policy import candidates_of
-from watersmeet.adapt.spilling.strategies import choose
+from watersmeet.adapt.spilling.policy import least_worthy
 from watersmeet.adapt.statistics import Floats
 from watersmeet.model.ids import SiteId
 from watersmeet.state.changes import SpillGroups
-from watersmeet.state.groups import GroupSet
 
 THETA_F = 2.0
 """So many times the results for a group is much; the papers leave it open."""
@@ -44,7 +41,7 @@ class ActiveDiskPolicy(LazyDiskPolicy):
         """A move if memory is uneven, else a spill if output is."""
         moves = list(super().suggest(view))
         yield from moves
-        if view.load is None or view.manifest.sites == 1 or self.options.budget_bytes is None:
+        if view.load is None or view.manifest.sites == 1 or self.options.limit_bytes is None:
             return
         pieces = Pieces.of(view)
         results = pieces.by_piece(view.load.results)
@@ -66,7 +63,7 @@ class ActiveDiskPolicy(LazyDiskPolicy):
         return pieces.by_site(self._results) / np.maximum(groups, 1.0)
 
     def _forced(self, view: View, pieces: Pieces, rates: Floats) -> Iterator[Suggestion]:
-        budget, live = self.options.budget_bytes or 0, pieces.by_site(pieces.live_bytes)
+        budget, live = self.options.limit_bytes or 0, pieces.by_site(pieces.live_bytes)
         most, least = int(rates.argmax()), int(rates.argmin())
         above = float((pieces.live_bytes + pieces.closed_bytes).sum()) - budget * pieces.sites
         allowed = above - self._forced_bytes
@@ -84,12 +81,8 @@ class ActiveDiskPolicy(LazyDiskPolicy):
 
     def _spill(self, view: View, pieces: Pieces, site: int, amount: float, reason: str) -> SpillGroups:
         """The groups of least worth that have so many bytes together, or a little more."""
-        options, sizes = self.options, np.where(pieces.site == site, pieces.live_bytes, 0.0)
+        sizes = np.where(pieces.site == site, pieces.live_bytes, 0.0)
         here = dict(zip(pieces.operators, sizes.reshape(-1, pieces.groups), strict=True))
-        total, epoch = int(sizes.sum()), view.manifest.batch + 1
-        candidates = candidates_of(view.manifest.plan, here, view.statistics)
-        pressure = Pressure(total, total, amount / max(total, 1), epoch, options.seed, options.inactive_epochs)
-        chosen = choose(options.strategy, candidates, pressure)
-        groups = {name: GroupSet.of(some) for name, some in chosen.items() if len(some)}
+        groups = least_worthy(view, here, amount, self.options)
         freed = sum(float(here[name][some.numbers].sum()) for name, some in groups.items())
-        return SpillGroups(SiteId(site), groups, options.strategy, total, int(freed), reason)
+        return SpillGroups(SiteId(site), groups, self.options.strategy, int(sizes.sum()), int(freed), reason)

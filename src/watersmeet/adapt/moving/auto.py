@@ -126,6 +126,7 @@ class AutoPolicy:
     _watched: int = 0
     _halves: list[Half] = field(default_factory=list)
     _scatter: list[float] = field(default_factory=list)
+    _has_moved: bool = False
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """Moves for memory's sake, if a spill is due; else for load's, if they pay."""
@@ -145,7 +146,7 @@ class AutoPolicy:
 
     def _instead_of_spills(self, pieces: Pieces) -> Iterator[Suggestion]:
         """Bring sites that exceed the budget down to the mean, if all can be."""
-        budget = self.options.budget_bytes
+        budget = self.options.limit_bytes
         live = pieces.by_site(pieces.live_bytes)
         mean = float(live.mean())
         if budget is None or live.max() <= budget or mean > budget * (1 - self.options.fraction / 2):
@@ -172,24 +173,32 @@ class AutoPolicy:
         tuples, done = pieces.by_piece(load.tuples), _by_level_and_site(view, pieces, load)
         if not self._halves or not self._halves[0].suits(tuples, done):
             self._halves = [Half(np.zeros(len(tuples)), np.zeros(done.shape), np.zeros(done.shape)) for _ in range(2)]
-            self._watched, self._scatter, self.trial = 0, [], None
+            self._watched, self._scatter, self.trial, self._has_moved = 0, [], None, False
+        total, pace = float(tuples.sum()), pace_of(load)
+        if self._has_moved:  # the epoch that opens what has moved tells what that costs, and is not a usual one
+            self._has_moved = False
+            self._pay(pace, total)
+            return
         if self._halves[1].weight:
             self._scatter = [*self._scatter, self._halves[1].scatter(load.busy_ms, done)][-SCATTER_KEPT:]
         self._halves = [self._halves[1], self._halves[0].after(tuples, load.busy_ms, done)]
         self._watched += 1
-        if tuples.sum() > 0:
-            self._judge(slowest(load) / float(tuples.sum()), float(tuples.sum()))
+        if pace is not None:
+            self._judge(pace, total)
+
+    def _pay(self, pace: float | None, tuples: float) -> None:
+        """Learn what moves cost: how much longer the epoch after them took than it should."""
+        if self.trial is None or pace is None:
+            return
+        extra_ms = max(pace - self.trial.expected, 0.0) * tuples
+        self.paid_ms = AGEING * self.paid_ms + extra_ms
+        self.cost_ms_per_byte += (extra_ms / max(self.trial.bytes, 1.0) - self.cost_ms_per_byte) * (1 - AGEING)
 
     def _judge(self, pace: float, tuples: float) -> None:
-        """Compare an epoch's time per tuple with what it should be."""
-        trial = self.trial
-        if trial is not None and self._watched == 1:  # the epoch in which what moved was opened
-            extra_ms = max(pace - trial.expected, 0.0) * tuples
-            self.paid_ms = AGEING * self.paid_ms + extra_ms
-            self.cost_ms_per_byte += (extra_ms / max(trial.bytes, 1.0) - self.cost_ms_per_byte) * (1 - AGEING)
-        elif trial is not None:
-            trial.seen.append(pace)
-            self.gained_ms = AGEING * self.gained_ms + (trial.before - pace) * tuples
+        """Compare an epoch's time per tuple with what it was before the last moves."""
+        if self.trial is not None:
+            self.trial.seen.append(pace)
+            self.gained_ms = AGEING * self.gained_ms + (self.trial.before - pace) * tuples
 
     def _is_judged(self) -> bool:
         """Settle whether the last moves have paid; afterwards the next may come, at once or after a longer while."""
@@ -226,9 +235,9 @@ class AutoPolicy:
                 f"the slowest sites take {before_ms:.0f} ms of an epoch, levelled {after_ms:.0f} ms; "
                 f"watched for {self._watched} epochs{self.told}"
             )
-            total = max(float(other.tuples.sum()), 1e-9)
-            self.trial = Trial(before_ms / total, after_ms / total, moved)
-            self._watched = 0
+            pace = pace_of(load) or 0.0  # as it is now: sums reach further back, and the load may have changed
+            self.trial = Trial(pace, pace * after_ms / before_ms, moved)
+            self._watched, self._has_moved = 0, True
             yield from pieces.moves(chosen, site[chosen], self.name, reason)
 
     def _pays(self, gain_ms: float, chance_ms: float, moved: float, load: EpochLoad) -> bool:
@@ -242,6 +251,12 @@ def slowest(load: EpochLoad) -> float:
     """How long an epoch took in all at the slowest executor of each level."""
     machines = Machines.of(load.executors, load.workers)
     return float(sum(machines.times(each).max() for each in load.busy_ms))
+
+
+def pace_of(load: EpochLoad) -> float | None:
+    """How long a tuple took, if there were any."""
+    total = sum(float(tuples.sum()) for tuples in load.tuples.values())
+    return slowest(load) / total if total else None
 
 
 def _levels(view: View, pieces: Pieces) -> list[Ints]:

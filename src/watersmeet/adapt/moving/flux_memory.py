@@ -35,7 +35,7 @@ def levelled(policy: FluxPolicy, pieces: Pieces) -> Iterator[Suggestion]:
     held, live = pieces.by_site(sizes), pieces.by_site(pieces.live_bytes)
     room = room_bytes(policy.options, live, policy.memory_bytes)
     allowed = allowed_bytes(policy.options, pieces.sites, policy.memory_bytes)
-    excess, pressure = (held - allowed, held / allowed) if np.isfinite(allowed).all() else (held, held)
+    excess, pressure = (held - allowed, held / np.maximum(allowed, 1.0)) if np.isfinite(allowed).all() else (held, held)
     for donor, receiver in pairs(excess):
         if excess[donor] < excess.mean() or pressure[donor] < policy.th_imb * pressure[receiver]:
             return

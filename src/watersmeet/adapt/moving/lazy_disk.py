@@ -33,7 +33,7 @@ class LazyDiskPolicy(MemoryPolicy):
             yield from found
 
     def _spills_even_so(self, pieces: Pieces, found: list[Suggestion]) -> bool:
-        budget, live = self.options.budget_bytes, pieces.by_site(pieces.live_bytes)
+        budget, live = self.options.limit_bytes, pieces.by_site(pieces.live_bytes)
         for each in found:
             if isinstance(each.what, MoveGroups):
                 live[each.what.before] -= each.what.bytes

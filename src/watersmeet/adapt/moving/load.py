@@ -8,6 +8,7 @@ that came, and results that were made of them, for a join's work follows both.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 
@@ -55,17 +56,25 @@ class EpochLoad:
 class Executors:
     """Who works for a query after a step: the ``names`` of all executors, and who did the work of each site, last.
 
-    Both are names, but not of one kind: only their numbers can be compared. ``slots`` are tasks that can run at once.
+    Both are names, but not of one kind: only their numbers can be compared. ``slots`` are tasks that can run at once,
+    ``processes`` are how many worked for the sites of an executor; one, where that is not told.
 
-    >>> Executors(("a", "b", "c"), 3, ("x", "x", "y")).leave_some_idle
+    >>> Executors(("a", "b", "c"), 3, ("x", "x", "y")).is_uneven
     True
-    >>> Executors(("a", "b", "c"), 3, ("x", "y")).leave_some_idle
+    >>> Executors(("a", "b", "c"), 3, ("x", "y")).is_uneven
+    False
+    >>> Executors(("a", "b"), 2, ("x", "x", "x", "y")).is_uneven
+    True
+    >>> Executors(("a", "b"), 2, ("x", "x", "x", "y"), {"x": 2, "y": 1}).is_uneven
+    True
+    >>> Executors(("a", "b"), 4, ("x", "x", "x", "y"), {"x": 3, "y": 1}).is_uneven
     False
     """
 
     names: tuple[str, ...]
     slots: int
     of_sites: tuple[str, ...] = ()
+    processes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def idle(self) -> int:
@@ -73,6 +82,17 @@ class Executors:
         return max(len(self.names) - len(set(self.of_sites)), 0)
 
     @property
-    def leave_some_idle(self) -> bool:
-        """Whether an executor has no site, while another has several."""
-        return self.idle > 0 and max(Counter(self.of_sites).values(), default=0) > 1
+    def sites(self) -> tuple[int, int]:
+        """How many sites a process has, at the executor with least and at that with most."""
+        at_once = max(
+            self.slots // max(len(self.names), 1), 1
+        )  # a process may be replaced by another, and both be seen
+        places = Counter(self.of_sites).items()
+        held = [ceil(count / min(max(self.processes.get(name, 1), 1), at_once)) for name, count in places]
+        return (0 if self.idle else min(held, default=0)), max(held, default=0)
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether sites could be dealt out better: one executor has two more for each of its processes than another."""
+        least, most = self.sites
+        return most - least > 1

@@ -109,7 +109,7 @@ def allowed_bytes(options: MemoryOptions, sites: int, memory_bytes: Floats | Non
     """What every site may hold live: its own memory where that is told, else the budget; endless without one."""
     if memory_bytes is not None:
         return memory_bytes
-    return np.full(sites, np.inf if options.budget_bytes is None else float(options.budget_bytes))
+    return np.full(sites, np.inf if options.limit_bytes is None else float(options.limit_bytes))
 
 
 def room_bytes(options: MemoryOptions, live_by_site: Floats, memory_bytes: Floats | None = None) -> Floats:

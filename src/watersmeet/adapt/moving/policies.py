@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from watersmeet.adapt.moving.active_disk import ActiveDiskPolicy
 from watersmeet.adapt.moving.auto import AutoPolicy
+from watersmeet.adapt.moving.exchanging import ExchangePolicy
 from watersmeet.adapt.moving.flux import FluxPolicy
 from watersmeet.adapt.moving.flux_hybrid import FluxHybridPolicy
 from watersmeet.adapt.moving.flux_memory import FluxMemoryPolicy
@@ -35,7 +36,8 @@ MEANINGS: Mapping[str, str] = {
     "flux": "busy sites give groups to idle ones; bursts are parked",
     "flux-memory": "sites short of memory give groups to those that are not",
     "flux-hybrid": "busy sites give groups to idle ones, or, once anything is spilled, full ones to empty ones",
-    "auto": "groups move between sites where that pays, and those too hot for one site are split; bursts are parked",
+    "auto": "groups move between sites where that pays, or make room for better ones of other sites; those too hot for "
+    "one site are split; bursts are parked",
 }
 
 
@@ -47,10 +49,12 @@ def policies_of(adaptation: str, options: MemoryOptions) -> list[Policy]:
     >>> [type(each).__name__ for each in policies_of("flux", MemoryOptions())]
     ['FluxPolicy', 'ParkPolicy']
     >>> [type(each).__name__ for each in policies_of("auto", MemoryOptions())]
-    ['HotGroupPolicy', 'AutoPolicy', 'ParkPolicy']
+    ['HotGroupPolicy', 'AutoPolicy', 'ExchangePolicy', 'ParkPolicy']
     """
     if adaptation == NONE:
         return []
-    hot: list[Policy] = [HotGroupPolicy(options)] if adaptation == DEFAULT_ADAPTATION else []
+    is_auto = adaptation == DEFAULT_ADAPTATION
+    hot: list[Policy] = [HotGroupPolicy(options)] if is_auto else []
+    exchanging: list[Policy] = [ExchangePolicy(options)] if is_auto else []
     parking: list[Policy] = [ParkPolicy(options)] if adaptation in PARKING else []
-    return [*hot, ADAPTATIONS[adaptation](options), *parking]
+    return [*hot, ADAPTATIONS[adaptation](options), *exchanging, *parking]

@@ -23,7 +23,7 @@ from watersmeet.adapt.statistics import Floats, Statistics
 from watersmeet.model.ids import OperatorId, SiteId
 from watersmeet.model.plan import Plan
 from watersmeet.state.changes import SpillGroups
-from watersmeet.state.groups import GroupSet
+from watersmeet.state.groups import GroupSet, Mask
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.sizes import live_bytes
 
@@ -41,20 +41,22 @@ class SpillPolicy:
     moments: frozenset[Moment] = frozenset({"step"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
-        """A spill for every site that holds too much."""
+        """A spill for every site that holds too much, of groups of which nothing else was taken: others go for them."""
         budget, manifest = self.options.limit_bytes, view.manifest
         if budget is None:
             return
         self.lasting.see(manifest)
-        live = {name: _disposable(manifest, name) for name in manifest.operators}
+        live = {name: disposable_bytes(manifest, name) for name in manifest.operators}
         known = dict(view.statistics)
         for site in range(manifest.sites):
             here = {n: np.where(np.array(s.routing) == site, live[n], 0.0) for n, s in manifest.operators.items()}
             total = int(sum(sizes.sum() for sizes in here.values()))
             if total > budget:
-                candidates = candidates_of(manifest.plan, here, known, self.lasting.epochs(manifest))
+                free = {name: np.where(busy_groups(view, name), 0.0, sizes) for name, sizes in here.items()}
+                candidates = candidates_of(manifest.plan, free, known, self.lasting.epochs(manifest))
                 spill = self._spill(SiteId(site), candidates, total, manifest.batch + 1)
-                yield Suggestion(spill, spill.groups)
+                if spill.groups:
+                    yield Suggestion(spill, spill.groups)
                 for name, groups in spill.groups.items():
                     known[name] = known[name].without(groups.mask(manifest.groups))
 
@@ -71,7 +73,12 @@ class SpillPolicy:
         return SpillGroups(site, groups, options.strategy, total, int(freed), reason)
 
 
-def _disposable(manifest: Manifest, operator: OperatorId) -> Floats:
+def busy_groups(view: View, operator: OperatorId) -> Mask:
+    """The groups of an operator that are busy."""
+    return view.busy.get(operator, GroupSet()).mask(view.manifest.groups)
+
+
+def disposable_bytes(manifest: Manifest, operator: OperatorId) -> Floats:
     """The live bytes of each group; those being cleaned find their place when that is done, as far as there is room.
 
     At the end nothing becomes live but in rings, and what is stored is a generation of this very version.
@@ -83,6 +90,22 @@ def _disposable(manifest: Manifest, operator: OperatorId) -> Floats:
     if cleaning is not None and cleaning.operator == operator:
         sizes[list(cleaning.groups)] = 0.0
     return sizes
+
+
+def least_worthy(
+    view: View,
+    here: Mapping[OperatorId, Floats],
+    amount: float,
+    options: MemoryOptions,
+    lasts: Mapping[OperatorId, Floats] | None = None,
+) -> dict[OperatorId, GroupSet]:
+    """Of groups with some live bytes, those of least worth that have ``amount`` together, or a little more."""
+    total = max(int(sum(sizes.sum() for sizes in here.values())), 1)
+    epoch = view.manifest.batch + 1
+    pressure = Pressure(total, total, amount / total, epoch, options.seed, options.inactive_epochs)
+    candidates = candidates_of(view.manifest.plan, here, view.statistics, lasts)
+    chosen = choose(options.strategy, candidates, pressure)
+    return {name: GroupSet.of(some) for name, some in chosen.items() if len(some)}
 
 
 def candidates_of(

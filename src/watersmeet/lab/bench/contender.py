@@ -77,8 +77,10 @@ def run_ours(task: Task, way: Way) -> Outcome:
     with thrown(slow=suite.slow, **way.switches, **make_place(task, way)):
         whole_s, query = _timed(writer.option("checkpointLocation", f"{task.work}/{CHECKPOINT}").start)
     outcome = _outcome(task, whole_s, query.recentProgress, delivery, BY_OURS)
-    moves = sum(len(event["groups"]) for event in query.events() if event["kind"] == "move")
-    return msgspec.structs.replace(outcome, moves=moves, **_by_site(query.recentProgress))
+    moves = [event for event in query.events() if event["kind"] == "move"]
+    told = {"moves": sum(len(event["groups"]) for event in moves), **_by_site(query.recentProgress)}
+    epochs = tuple(sorted({int(event["epoch"]) for event in moves}))
+    return msgspec.structs.replace(outcome, move_epochs=epochs, **told)
 
 
 def run_spark(task: Task, way: Way) -> Outcome:

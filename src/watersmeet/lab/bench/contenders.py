@@ -7,6 +7,7 @@ from typing import Literal
 Contender = Literal[
     "watersmeet",
     "watersmeet-still",
+    "watersmeet-one-site",
     "watersmeet-rows",
     "watersmeet-budget",
     "watersmeet-untraced",
@@ -78,6 +79,7 @@ WAYS: dict[Contender, Way] = {
         "our operators and the noop sink, which drops results where they are made; counted by the operators"
     ),
     "watersmeet-still": _ours("as the first, but nothing moves between sites", options={"adaptation": "none"}),
+    "watersmeet-one-site": _ours("as the first, all groups on one site at first", options={"siteWeights": "1,0"}),
     "watersmeet-rows": _ours(
         "the same, but every result becomes a row of Spark's and reaches its noop sink; counted there", sink="rows"
     ),

@@ -32,7 +32,8 @@ class Outcome(msgspec.Struct, frozen=True):
     the more, the less its times say. Where it is the median of several runs, ``runs_s`` has the times of all.
 
     Of ours also: for every epoch how long each site was busy, how long promises took there at most, and how many rows
-    came to it; how long the slowest executor was, one site after the other; and how many groups have moved.
+    came to it; how long the slowest executor was, one site after the other; how many groups have moved, and in which
+    epochs.
     """
 
     contender: Contender
@@ -47,6 +48,7 @@ class Outcome(msgspec.Struct, frozen=True):
     site_rows: tuple[tuple[int, ...], ...] = ()
     executor_ms: tuple[float, ...] = ()
     moves: int = 0
+    move_epochs: tuple[int, ...] = ()
     gauges: dict[str, tuple[int, ...]] = {}
     peak_bytes: int = 0
     others_share: float = 0.0

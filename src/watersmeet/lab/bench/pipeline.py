@@ -8,14 +8,16 @@ SELECT A.*, B.*, C.* FROM A JOIN B ON A.k = B.k JOIN C ON B.m = C.m
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from watersmeet.api.flow import Flow
+from watersmeet.api.predicate import predicate
 from watersmeet.api.relation import Relation
 
 Equality = tuple[str, str]
@@ -91,6 +93,14 @@ class Counted:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """A function that is asked of each pair of rows that the first step finds, and lets all pass."""
+
+    function: Callable[[pa.Array, pa.Array], pa.Array]
+    columns: Equality
+
+
+@dataclass(frozen=True)
 class Pipeline:
     """Operators on top of each other; streams have names of one letter. Results may be counted in the end.
 
@@ -105,6 +115,7 @@ class Pipeline:
     time: EventTime | None = None
     counted: Counted | None = None
     punctuated: str = ""
+    compared: Compared | None = None
 
     def told(self, promises: Literal["all", "windows", "punctuations"]) -> "Pipeline":
         """The same query, told of some promises only."""
@@ -148,7 +159,8 @@ class Pipeline:
         for name in self.streams if self.punctuated else ():
             flow.punctuations(name, frames[ended(name)].select(self.punctuated))
         first, *rest = self.steps
-        joined = flow.join(*(streams[name] for name in first.streams), on=first.on, how=first.how)
+        asked = [predicate(self.compared.function, *self.compared.columns)] if self.compared else []
+        joined = flow.join(*(streams[name] for name in first.streams), on=[first.on, *asked], how=first.how)
         for step in rest:
             joined = joined.join(*(streams[name] for name in step.streams), on=step.on, how=step.how)
         if self.counted is not None and self.time is not None:

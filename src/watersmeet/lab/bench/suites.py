@@ -7,6 +7,7 @@ from watersmeet.lab.bench import (
     fiveway,
     floor,
     growth,
+    level,
     memory,
     restart,
     ring,
@@ -42,6 +43,7 @@ _ALL = (
     ring.BAND_SUITE,
     ring.OVERLAP_SUITE,
     *skew.SUITES,
+    level.SUITE,
 )
 SUITES: dict[str, Suite] = {suite.name: suite for suite in _ALL}
 SPILL = "spill"

@@ -166,12 +166,18 @@ def _size(groups: Index) -> int:
     return int(groups[-1]) + 1 if len(groups) else 0
 
 
+def _of_first_row(values: pa.Array, groups: Index) -> Parts:
+    """The value of each group's first row, null or not, so that several such values are of one row."""
+    return [values.take(pa.array(np.flatnonzero(np.diff(groups, prepend=-1))))]
+
+
 FUNCTIONS: dict[str, Function] = {
     "count": _plain("count", "sum"),
     "sum": Function(("value",), _sum_start, lambda parts, groups: [_sum(parts[0], groups)], _first),
     "avg": Function(("sum", "count"), _average_start, _average_merge, _average_finish),
     "min": _extreme("min"),
     "max": _extreme("max"),
+    "first": Function(("value",), _of_first_row, lambda parts, groups: _of_first_row(parts[0], groups), _first),
     "stddev": _spread(1, root=True),
     "stddev_pop": _spread(0, root=True),
     "variance": _spread(1, root=False),

@@ -7,7 +7,7 @@ runs are merged, and whenever they are read. What comes out when is told by the 
 |---|---|
 | update | with its new values in every epoch that changes them |
 | append | once, when it is final: no row for it can come any more |
-| first | once, when it first comes; that is what makes rows distinct |
+| first | once, when it first comes, with the values of its first row; that is what makes rows distinct |
 
 The values of a key of which something was spilled are known when its group is cleaned, and not before.
 
@@ -79,7 +79,7 @@ class AggregateTask:
             if self.spec.mode == "first":
                 is_new = gathered.counts[0] == 0
                 firsts = offsets(gathered.totals)[is_new]
-                yield from self._rows(own[is_new], take_rows(gathered.rows, firsts))
+                yield from self._rows(own[is_new], self._finished(take_rows(gathered.rows, firsts)))
             else:
                 yield from self._values(own, gathered)
 
@@ -100,7 +100,7 @@ class AggregateTask:
         chosen = gathered.where(due[gathered.owners])
         if self.spec.mode == "first":
             firsts = offsets(gathered.totals)[due]
-            yield from self._rows(own[due], take_rows(gathered.rows, firsts))
+            yield from self._rows(own[due], self._finished(take_rows(gathered.rows, firsts)))
         else:
             kept = Gathered(chosen.rows, chosen.counts[:, due])
             yield from self._values(own[due], kept)

@@ -8,7 +8,9 @@ written out. Lives of different lengths, as results of an operator below have th
 too early is then dropped as results are written out.
 
 Conditions may bound how far apart two rows begin (`watersmeet.planning.reach`). What they say of the latest row and
-another makes the range narrower. What they say of two others is looked at as results are written out.
+another makes the range narrower. What they say of two others is looked at as results are written out. What they say of
+streams that are joined higher up makes the end of a result earlier: no row begins at it or later that the result can
+meet. So an end is compared with when *other* rows begin: it may be before its own begin.
 
 A block has a new row if its latest row is new. If that is old, a new one must be among the others: only where rows come
 late, or have no life, are old latest rows looked at again, and of these only those that are later than some new row.
@@ -79,9 +81,15 @@ def end_after(begin: Index, length: int | None) -> Index:
 
 def common_life(rows: Sequence[pa.RecordBatch], lives: Sequence[LifeSpec | None], index: Sequence[Index]) -> Times:
     """What the rows of each result have in common."""
-    known = [(Times.of(batch, life), numbers) for batch, life, numbers in zip(rows, lives, index, strict=True) if life]
-    begin = np.maximum.reduce([times.begin[numbers] for times, numbers in known])
-    return Times(begin, np.minimum.reduce([times.ends()[numbers] for times, numbers in known]))
+    known = [(batch, life, numbers) for batch, life, numbers in zip(rows, lives, index, strict=True) if life]
+    begin = np.maximum.reduce([as_numbers(batch.column(life.begin))[numbers] for batch, life, numbers in known])
+    return Times(begin, np.minimum.reduce([_ends_above(batch, life)[numbers] for batch, life, numbers in known]))
+
+
+def _ends_above(rows: pa.RecordBatch, life: LifeSpec) -> Index:
+    """When the last rows begin that results with some rows can meet."""
+    times = Times.of(rows, life)
+    return np.minimum(times.ends(), end_after(times.begin, life.above_us))
 
 
 def overlapping(sides: Sequence[Gathered], lives: Sequence[LifeSpec | None], bounds: Bounds = ()) -> Iterator[Blocks]:
@@ -258,7 +266,7 @@ def _no_blocks(inputs: int) -> Blocks:
 
 @dataclass(frozen=True)
 class Apart:
-    """Drops results with a row that ended before the latest began, or with two that begin too far apart.
+    """Drops results with a row that ended before another began, or with two that begin too far apart.
 
     By input it knows when rows begin and end.
     """
@@ -272,8 +280,9 @@ class Apart:
         begins = {number: begin[index[number]] for number, begin in self.begins.items()}
         kept = np.ones(len(index[0]), dtype=np.bool_)
         if self.ends:
-            latest = np.maximum.reduce(list(begins.values()))
-            kept &= np.logical_and.reduce([end[index[number]] > latest for number, end in self.ends.items()])
+            for number, end in self.ends.items():
+                others = [begin for other, begin in begins.items() if other != number]
+                kept &= end[index[number]] > np.maximum.reduce(others)
         for first, second, later in self.bounds:
             kept &= begins[second] - begins[first] <= later
         return list(index) if kept.all() else [numbers[kept] for numbers in index]

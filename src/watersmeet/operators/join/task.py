@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.plan import Test
+from watersmeet.operators.costs import Costs
 from watersmeet.operators.join.gather import Gathered, gather, separate
 from watersmeet.operators.join.generations import Piece, parts
 from watersmeet.operators.join.lives import Bounds, common_life, overlapping, overlapping_missing, scaled
@@ -60,6 +61,7 @@ class JoinTask(OnlyPairs):
     tests: tuple[Test, ...] = ()
     bounds: Bounds = ()
     functions: Functions = field(default_factory=dict)
+    costs: Costs = field(default_factory=Costs)
     output: Output = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,7 +105,10 @@ class JoinTask(OnlyPairs):
         if not self.tests:
             return found
         rows = [side.rows for side in sides]
-        return (replace(blocks, check=Tested(rows, self.tests, blocks.check, self.functions)) for blocks in found)
+        return (
+            replace(blocks, check=Tested(rows, self.tests, blocks.check, self.functions, self.costs))
+            for blocks in found
+        )
 
     def _told_apart(self, keys: Hashes, gathered: list[Gathered]) -> Iterator[Meeting]:
         own = group_of(keys, self.groups)

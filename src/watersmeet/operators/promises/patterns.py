@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from watersmeet.operators.hashing import xxhash64
 from watersmeet.operators.predicate import FUNCTIONS
-from watersmeet.operators.promises.ranges import LONG_AGO, NEVER, SINCE, Numbers, settled
+from watersmeet.operators.promises.ranges import LEAST, LONG_AGO, MOST, NEVER, SINCE, Numbers, numbers_of, settled
 from watersmeet.operators.ranges import Index, cut, expand
 from watersmeet.state.groups import Hashes
 from watersmeet.state.rows import SortedRows, take_rows
@@ -28,6 +28,9 @@ RANGES = 31
 """The bits of ranges begin here, so a stream has at most as many columns that punctuations speak of."""
 
 BLOCK_PAIRS = 1 << 18
+
+Ends = tuple[str, Numbers]
+"""A column of time, and for each row, before which time those would have to come that it can be joined with."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +94,21 @@ class Patterns:
         column = self.columns[next(n for n in range(len(self.columns)) if shape == shape_of([n]))].value
         chosen = pa.array(self.rows.rows.column(SHAPE).to_numpy() == shape)
         known = self.rows.rows.column(column).filter(chosen)
-        place = pc.index_in(values, value_set=known.cast(values.type))
+        place = pc.index_in(values, value_set=known.cast(values.type), skip_nulls=True)  # a null is no value
         since = np.append(self.rows.rows.column(SINCE).filter(chosen).to_numpy(), NEVER)
         return np.asarray(since[place.fill_null(len(known)).to_numpy(zero_copy_only=False)])
 
     def since(
-        self, values: Mapping[str, pa.Array], words: Mapping[str, Numbers], shapes: Sequence[int] | None = None
+        self,
+        values: Mapping[str, pa.Array],
+        words: Mapping[str, Numbers],
+        shapes: Sequence[int] | None = None,
+        ends: Ends | None = None,
     ) -> Numbers:
-        """Since which version each row matches a pattern of some shapes or of any, or `NEVER`."""
+        """Since which version each row matches a pattern of some shapes or of any, or `NEVER`.
+
+        Of a column of time, a row has to have come to its end instead, if ``ends`` are given.
+        """
         count = len(next(iter(values.values())))
         found = np.full(count, NEVER)
         own = [words[each.value] for each in self.columns]
@@ -109,7 +119,7 @@ class Patterns:
             for start, stop in cut(pairs, BLOCK_PAIRS) if pairs.any() else ():
                 rows = np.repeat(np.arange(start, stop), pairs[start:stop])
                 candidates = expand(low[start:stop], pairs[start:stop])
-                matching = self._matching(shape, values, rows, candidates)
+                matching = self._matching(shape, values, rows, candidates, ends)
                 np.minimum.at(found, rows[matching], self._since[candidates[matching]])
         return found
 
@@ -136,7 +146,9 @@ class Patterns:
         order = np.argsort(found, kind="stable")
         return found[order], places[order]
 
-    def _matching(self, shape: int, values: Mapping[str, pa.Array], rows: Index, candidates: Index) -> Index:
+    def _matching(
+        self, shape: int, values: Mapping[str, pa.Array], rows: Index, candidates: Index, ends: Ends | None
+    ) -> Index:
         """Which of some pairs of a row and a pattern match."""
         tests = []
         index, chosen = pa.array(rows), pa.array(candidates)
@@ -144,6 +156,8 @@ class Patterns:
             own = values[each.value]
             if shape >> number & 1:
                 tests.append(FUNCTIONS["eq"](own.take(index), self.rows.rows.column(each.value).take(chosen)))
+            elif shape >> (RANGES + number) & 1 and ends is not None and each.value == ends[0]:
+                tests.append(pa.array(ends[1][rows] <= self.until(each.value)[candidates]))
             elif shape >> (RANGES + number) & 1:
                 taken = own.take(index)
                 low = FUNCTIONS["ge"](taken, self.rows.rows.column(each.value).take(chosen))
@@ -153,6 +167,13 @@ class Patterns:
                 tests += [taken.is_valid(), pc.or_kleene(low, open_low), pc.or_kleene(high, open_high)]
         matches = reduce(pc.and_kleene, tests).fill_null(fill_value=False)
         return np.flatnonzero(matches.to_numpy(zero_copy_only=False))
+
+    def until(self, column: str) -> Numbers:
+        """The time before which each pattern says that no row comes, of a column of time; of some, never."""
+        each = PatternColumn.of(column)
+        low, high = self.rows.rows.column(each.value), self.rows.rows.column(each.until)
+        ends = np.where(high.is_null(), MOST, numbers_of(high))
+        return np.where(low.is_null(), ends, LEAST)
 
     def has_any_since(self, version: int, shapes: Sequence[int]) -> bool:
         """Whether there are patterns of some shapes since a version or later."""

@@ -80,6 +80,19 @@ class Ranges:
         first, last, since = (rows.column(name).to_numpy() for name in SCHEMA.names)
         return cls.of(first, last, since, told_by, apart)
 
+    @classmethod
+    def reached(cls, some: Sequence["Ranges"], start: int) -> int:
+        """How far ranges go on without a gap: the first number from ``start`` on that is in none, or `MOST`.
+
+        >>> Ranges.reached([Ranges.of(np.array([3, 9]), np.array([5, 9]), np.ones(2, np.int64))], 3)
+        6
+        """
+        first, last, _ = (column.to_numpy() for column in cls.merged(some, MOST).rows.columns)
+        place = int(np.searchsorted(first, start, side="right")) - 1
+        if place < 0 or last[place] < start:
+            return start
+        return min(int(last[place]) + 1, MOST)
+
     def since(self, values: Numbers) -> Numbers:
         """Since which version each value is promised, or `NEVER`."""
         found = np.full(len(values), NEVER)

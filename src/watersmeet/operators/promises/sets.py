@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from watersmeet.operators.hashing import xxhash64
 from watersmeet.operators.predicate import FUNCTIONS
-from watersmeet.operators.promises.patterns import PatternColumn, Patterns, shape_of
-from watersmeet.operators.promises.ranges import LONG_AGO, NEVER, Numbers, Ranges, is_countable, numbers_of
+from watersmeet.operators.promises.patterns import Ends, PatternColumn, Patterns, shape_of
+from watersmeet.operators.promises.ranges import LONG_AGO, MOST, NEVER, Numbers, Ranges, is_countable, numbers_of
 from watersmeet.operators.ranges import Index
 from watersmeet.state.groups import Hashes
 from watersmeet.state.rows import SortedRows
@@ -67,6 +67,9 @@ class KeyPatterns:
     ``columns`` are the stream's columns that are the parts of a key, None for a part that is none. Patterns of the
     ``shape`` have a value for each part, and are found by the hash of the key: that of theirs, or (``rehash``) the hash
     of that; then parts are compared, unless equal hashes mean equal keys. Others are compared with the parts they name.
+
+    All may also say of the stream's ``time`` that no row comes before one: then a key is promised for rows that have
+    come to their end by then, the ``length`` after what their last column tells; without one, they never have.
     """
 
     sets: Sequence[Patterns]
@@ -74,20 +77,19 @@ class KeyPatterns:
     shape: int | None = None
     rehash: bool = False
     hash_decides: bool = False
+    time: str | None = None
+    length: int | None = None
 
-    def since(self, rows: SortedRows, keys: Sequence[str]) -> Numbers:
-        """Since when the keys of rows are promised."""
-        found = np.full(len(rows), NEVER)
+    def since(self, rows: SortedRows, keys: Sequence[str], last: str | None = None) -> Numbers:
+        """Since when the keys of rows are promised, whose ``last`` column tells when they end."""
+        found, ends = np.full(len(rows), NEVER), self._ends(rows, last)
         for each in self.sets:
-            if self.shape is not None:
-                mine, places, since = each.with_keys(rows.hashes, self.shape, rehash=self.rehash)
-                if not self.hash_decides and len(mine):
-                    equal = self._are_equal(each, rows, keys, mine, places)
-                    mine, since = mine[equal], since[equal]
+            for shape in self._whole(each):
+                mine, since = self._since_by_hash(each, shape, rows, keys, ends)
                 np.minimum.at(found, mine, since)
             shapes = self._compared(each)
             if shapes and len(rows):
-                found = np.minimum(found, self._since_by_value(each, shapes, rows, keys))
+                found = np.minimum(found, self._since_by_value(each, shapes, rows, keys, ends))
             for shape, column in self._texts(each).items():
                 found = np.minimum(found, each.since_by_text(rows.rows.column(keys[self.columns.index(column)]), shape))
         return found
@@ -96,8 +98,9 @@ class KeyPatterns:
         """The hashes of the keys promised since a version or later; None where they cannot be told."""
         if any(each.has_any_since(version, [*self._compared(each), *self._texts(each)]) for each in self.sets):
             return None
-        shape = self.shape
-        known = [] if shape is None else [each.keys_since(version, shape, rehash=self.rehash) for each in self.sets]
+        known = [
+            each.keys_since(version, shape, rehash=self.rehash) for each in self.sets for shape in self._whole(each)
+        ]
         return np.concatenate(known) if known else np.empty(0, np.uint64)
 
     def _compared(self, some: Patterns) -> list[int]:
@@ -105,8 +108,41 @@ class KeyPatterns:
         known = [each.value in self.columns for each in some.columns]
         countable = [is_countable(some.rows.rows.schema.field(each.value).type) for each in some.columns]
         values = shape_of([n for n, is_known in enumerate(known) if is_known and countable[n]])
-        ranges = shape_of([], [n for n, is_known in enumerate(known) if is_known])
-        return [each for each in some.shapes if each & ~(values | ranges) == 0 and each != self.shape]
+        ranges, time = shape_of([], [n for n, is_known in enumerate(known) if is_known]), self._time_bit(some)
+        whole = self._whole(some)
+        return [
+            each
+            for each in some.shapes
+            if each & ~(values | ranges | time) == 0 and each & (values | ranges) and each not in whole
+        ]
+
+    def _whole(self, some: Patterns) -> list[int]:
+        """The shapes of patterns that have a value for each part of the key."""
+        return [] if self.shape is None else [*dict.fromkeys((self.shape, self.shape | self._time_bit(some)))]
+
+    def _time_bit(self, some: Patterns) -> int:
+        return shape_of([], [number for number, each in enumerate(some.columns) if each.value == self.time])
+
+    def _ends(self, rows: SortedRows, last: str | None) -> Ends | None:
+        """Before which time no row of the stream may come any more that each row can be joined with."""
+        if self.time is None:
+            return None
+        if last is None or self.length is None:
+            return self.time, np.full(len(rows), MOST)
+        lasts = numbers_of(rows.rows.column(last))
+        return self.time, np.where(lasts > MOST - self.length, MOST, lasts + self.length)
+
+    def _since_by_hash(
+        self, some: Patterns, shape: int, rows: SortedRows, keys: Sequence[str], ends: Ends | None
+    ) -> tuple[Index, Numbers]:
+        """Rows with keys that patterns of a shape promise, and since when they do."""
+        mine, places, since = some.with_keys(rows.hashes, shape, rehash=self.rehash)
+        chosen = np.ones(len(mine), dtype=np.bool_)
+        if not self.hash_decides and len(mine):
+            chosen &= self._are_equal(some, rows, keys, mine, places)
+        if shape != self.shape and ends is not None:
+            chosen &= ends[1][mine] <= some.until(ends[0])[places]
+        return mine[chosen], since[chosen]
 
     def _texts(self, some: Patterns) -> dict[int, str]:
         """The shapes of patterns that have a value for one part of a key only, one that is not counted in numbers."""
@@ -117,14 +153,16 @@ class KeyPatterns:
         }
         return {shape: name for shape, name in found.items() if shape in some.shapes and shape != self.shape}
 
-    def _since_by_value(self, some: Patterns, shapes: Sequence[int], rows: SortedRows, keys: Sequence[str]) -> Numbers:
+    def _since_by_value(
+        self, some: Patterns, shapes: Sequence[int], rows: SortedRows, keys: Sequence[str], ends: Ends | None
+    ) -> Numbers:
         values, words = {}, {}
         for each in some.columns:
             kind = some.rows.rows.schema.field(each.value).type
             own = rows.rows.column(keys[self.columns.index(each.value)]) if each.value in self.columns else None
             values[each.value] = pa.nulls(len(rows), kind) if own is None else own
             words[each.value] = numbers_of(values[each.value]) if is_countable(kind) else np.zeros(len(rows), np.int64)
-        return some.since(values, words, shapes)
+        return some.since(values, words, shapes, ends)
 
     def _are_equal(self, some: Patterns, rows: SortedRows, keys: Sequence[str], mine: Index, places: Index) -> Mask:
         index, chosen = pa.array(mine), pa.array(places)
@@ -162,12 +200,12 @@ class StreamKeys:
     patterns: tuple[KeyPatterns, ...] = ()
     passed: tuple[tuple[int, int], ...] = ()
 
-    def since(self, rows: SortedRows, keys: Sequence[str]) -> Numbers:
-        """Since when the keys of rows are promised."""
+    def since(self, rows: SortedRows, keys: Sequence[str], last: str | None = None) -> Numbers:
+        """Since when the keys of rows are promised, whose ``last`` column tells when they end."""
         found = np.full(len(rows), NEVER if self.ended is None else self.ended)
         for each in self.ranges:
             found = np.minimum(found, RangesOfColumn("", each.sets).since(rows.rows.column(keys[each.place])))
-        return reduce(np.minimum, (each.since(rows, keys) for each in self.patterns), found)
+        return reduce(np.minimum, (each.since(rows, keys, last) for each in self.patterns), found)
 
     def passed_since(self, since: Numbers) -> Numbers:
         """Since when promises are passed on that hold since some versions; `NEVER` where they are not yet."""
@@ -223,9 +261,9 @@ class InputKeys:
     streams: tuple[StreamKeys, ...]
     is_whole: bool = True
 
-    def since(self, rows: SortedRows, keys: Sequence[str]) -> Numbers:
-        """Since when the keys of rows are promised."""
-        known = [each.since(rows, keys) for each in self.streams]
+    def since(self, rows: SortedRows, keys: Sequence[str], last: str | None = None) -> Numbers:
+        """Since when the keys of rows are promised, whose ``last`` column tells when they end."""
+        known = [each.since(rows, keys, last) for each in self.streams]
         found = reduce(np.maximum, known, np.full(len(rows), LONG_AGO if self.is_whole else NEVER))
         passed = (each.passed_since(own) for each, own in zip(self.streams, known, strict=True) if each.passed)
         return reduce(np.minimum, passed, found)

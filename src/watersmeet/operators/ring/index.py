@@ -25,7 +25,8 @@ import numpy as np
 from watersmeet.operators.join.product import Blocks
 from watersmeet.operators.ranges import Index
 from watersmeet.operators.ring.orders import order_of
-from watersmeet.operators.ring.ranges import Conditions, Mask, Numbers, Piece, implied, positions
+from watersmeet.operators.ring.pieces import Mask, Piece, Values
+from watersmeet.operators.ring.ranges import Conditions, implied, positions
 from watersmeet.state.groups import Hashes
 
 TREE_COST = 4
@@ -81,7 +82,7 @@ class StoredIndex:
 
     def __init__(self, stored: Piece, kept: Mask | None = None, run: Hashes | None = None) -> None:
         self.stored, self._kept, self._run = stored, kept, run
-        self._sorted: dict[str, tuple[Index, Numbers]] = {}
+        self._sorted: dict[str, tuple[Index, Values]] = {}
 
     @property
     def everything(self) -> Index:
@@ -89,7 +90,7 @@ class StoredIndex:
         everything: Index = np.arange(self.stored.count) if self._kept is None else np.flatnonzero(self._kept)
         return everything
 
-    def ordered(self, name: str) -> tuple[Index, Numbers]:
+    def ordered(self, name: str) -> tuple[Index, Values]:
         """The rows in the order of a value, and the values; those without one are left out."""
         if name not in self._sorted:
             values = self.stored.values(name)
@@ -100,10 +101,10 @@ class StoredIndex:
             self._sorted[name] = order, values[order]
         return self._sorted[name]
 
-    def _kept_order(self, name: str, values: Numbers, run: Hashes) -> Index:
+    def _kept_order(self, name: str, values: Values, run: Hashes) -> Index:
         return order_of(run, name, lambda: self._order(name, values))
 
-    def _order(self, name: str, values: Numbers) -> Index:
+    def _order(self, name: str, values: Values) -> Index:
         valid = self.stored.valid(name)
         if valid is None:
             return np.argsort(values, kind="stable")

@@ -6,6 +6,8 @@
 | ``ABS(stored.x - probe.y) <= c`` | x | from y - c to y + c |
 | lives overlap | when it begins, when it ends | before the probe ends, after the probe begins |
 | conditions between times | when it begins | as far apart as they allow |
+| ``startswith(stored.x, probe.y)`` | x | from y to the last text that begins with y |
+| ``startswith(probe.y, stored.x)`` | x, and the last text that begins with it | up to y, and from y |
 
 Everything else is a *residual* test, evaluated on the pairs that the ranges let through. A range never leaves out a
 pair that passes; where it lets none through that does not, it is *exact* and the condition need not be asked again. Of
@@ -13,98 +15,24 @@ differences of floating-point numbers only their own subtraction knows on which 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from watersmeet.model.plan import Test
-from watersmeet.operators.join.lives import Bounds, Times, as_numbers
+from watersmeet.operators.join.lives import Bounds
 from watersmeet.operators.ranges import Index
+from watersmeet.operators.ring.pieces import BEGIN, END, LEAST_TEXT, MOST_TEXT, Mask, Numbers, Piece, Range, Values
 from watersmeet.operators.spec import LifeSpec
 
-Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 FAR = 1 << 61
 """Differences of numbers up to here are numbers, too."""
 
-BEGIN, END = "#begin", "#end"
-
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 _INDEXED = ("lt", "le", "gt", "ge", "eq")
-
-
-@dataclass(frozen=True)
-class Range:
-    """The values from ``low`` to ``high`` for each probing row; None is no limit.
-
-    A limit itself is in the range unless it is ``excluded``. ``never`` are the rows that nothing can be found for.
-    """
-
-    low: Numbers | None = None
-    high: Numbers | None = None
-    low_excluded: bool = False
-    high_excluded: bool = False
-    never: Mask | None = None
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some rows of one input, and the values that ranges speak of, made when they are first asked for."""
-
-    rows: pa.RecordBatch
-    count: int
-    life: LifeSpec | None = None
-    _values: dict[str, Numbers | None] = field(default_factory=dict)
-
-    def values(self, name: str) -> Numbers | None:
-        """A column, or when rows begin or end, as numbers; None if it has none that can be sorted."""
-        if name not in self._values:
-            self._values[name] = self._made(name)
-        return self._values[name]
-
-    def times(self) -> Index:
-        """When the rows begin."""
-        times: Index = np.asarray(self.values(BEGIN), dtype=np.int64)
-        return times
-
-    def valid(self, name: str) -> Mask | None:
-        """Which rows have a value; None is all."""
-        if name in (BEGIN, END) or not self.rows.column(name).null_count:
-            return None
-        valid: Mask = self.rows.column(name).is_valid().to_numpy(zero_copy_only=False)
-        return valid
-
-    def _made(self, name: str) -> Numbers | None:
-        if name not in (BEGIN, END):
-            return numbers_of(self.rows.column(name))
-        if self.life is None:
-            return None
-        times = Times.of(self.rows, self.life)
-        return times.begin if name == BEGIN else times.ends()
-
-
-def numbers_of(column: pa.Array) -> Numbers | None:
-    """Values in an order that numbers keep; nulls are anything. None for types without such numbers.
-
-    >>> numbers_of(pa.array([3, None], pa.int8())).tolist(), numbers_of(pa.array(["a"]))
-    ([3, 0], None)
-    """
-    kind = column.type
-    if pa.types.is_floating(kind):
-        floats: Numbers = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
-        return floats
-    if pa.types.is_timestamp(kind):
-        return as_numbers(column.fill_null(pa.scalar(0, kind)))
-    if pa.types.is_date32(kind):
-        column = column.view(pa.int32())
-    elif not pa.types.is_integer(kind):
-        return None
-    whole: Numbers = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return whole
 
 
 @dataclass(frozen=True)
@@ -126,6 +54,8 @@ class Conditions:
             found = range_of(test, probe, stored)
             if found is not None:
                 yield found
+            elif test.function == "starts_with":
+                yield from prefix_ranges(test, probe, stored)
 
     def residual(self, probe: Piece, stored: Piece) -> tuple[Test, ...]:
         """The tests that no range decides."""
@@ -134,7 +64,7 @@ class Conditions:
     def _times(self, probing: int, probe: Piece, stored: Piece) -> Iterator[tuple[str, Range]]:
         if not self.is_windowed or probe.life is None or stored.life is None:
             return
-        begin, end = probe.times(), probe.values(END)
+        begin, end = probe.times(), probe.numbers(END)
         if not _is_endless(probe.life):
             yield BEGIN, Range(high=end, high_excluded=True)
         if stored.life.end is not None:
@@ -161,15 +91,34 @@ def range_of(test: Test, probe: Piece, stored: Piece) -> tuple[str, Range] | Non
     name, other = (first, second) if is_first else (second, first)
     if name not in stored.rows.schema.names or other not in probe.rows.schema.names:
         return None
-    values, limits = stored.values(name), probe.values(other)
+    values, limits = stored.numbers(name), probe.numbers(other)
     if values is None or limits is None:
         return None
-    valid = probe.valid(other)
-    never = None if valid is None else ~valid
+    never = _missing(probe, other)
     if test.function == "within":
         found = _within(test, limits, is_first=is_first)
         return None if found is None else (name, _and_never(found, never))
     return name, _compared(test.function if is_first else _MIRRORED[test.function], limits, never)
+
+
+def prefix_ranges(test: Test, probe: Piece, stored: Piece) -> Iterator[tuple[str, Range]]:
+    """The ranges of texts that begin with given ones, or of those that given ones begin with: intervals around these.
+
+    Only the first bytes are sorted, so the test is asked as well.
+    """
+    text, prefix = (str(each) for each in test.arguments)
+    if text in stored.rows.schema.names and prefix in probe.rows.schema.names:
+        low, high = (probe.values(prefix + each) for each in (LEAST_TEXT, MOST_TEXT))
+        yield text + LEAST_TEXT, Range(low, high, never=_missing(probe, prefix))
+    elif prefix in stored.rows.schema.names and text in probe.rows.schema.names:
+        at, never = probe.values(text + LEAST_TEXT), _missing(probe, text)
+        yield prefix + LEAST_TEXT, Range(high=at, never=never)
+        yield prefix + MOST_TEXT, Range(low=at, never=never)
+
+
+def _missing(probe: Piece, name: str) -> Mask | None:
+    valid = probe.valid(name)
+    return None if valid is None else ~valid
 
 
 def _compared(function: str, limits: Numbers, never: Mask | None) -> Range:
@@ -236,20 +185,25 @@ def implied(ranges: Sequence[tuple[str, Range]], stored: Piece) -> Iterator[tupl
         for other in sorted(below - {name}):
             apart = _most_apart(name, other, stored)
             if apart is not None:
-                yield other, _lower(low, apart)
+                yield other, _lower(cast("Numbers", low), apart)
 
 
 def _most_apart(name: str, other: str, stored: Piece) -> float | None:
     """By how much the one value is greater than the other at most; None where nobody knows."""
-    values, others = stored.values(name), stored.values(other)
+    values, others = stored.numbers(name), stored.numbers(other)
     if values is None or others is None or values.dtype != others.dtype or not len(values):
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         kept = [each for each in (stored.valid(name), stored.valid(other)) if each is not None]
         both = np.logical_and.reduce(kept) if kept else np.ones(len(values), dtype=np.bool_)
         most = (values - others)[both].max(initial=0)
-        is_known = np.isfinite(most) and np.abs(values).max() < FAR and np.abs(others).max() < FAR
+        is_known = np.isfinite(most) and _are_near(values) and _are_near(others)
     return most.item() if is_known else None
+
+
+def _are_near(values: Numbers) -> bool:
+    """Whether differences are numbers; the least one has no absolute value."""
+    return bool(values.min() > -FAR and values.max() < FAR)
 
 
 def _lower(limits: Numbers, by: float) -> Range:
@@ -264,7 +218,7 @@ def is_exact(test: Test) -> bool:
     return test.function in _INDEXED or (test.function == "within" and not isinstance(test.low or test.high, float))
 
 
-def positions(values: Numbers, found: Range) -> tuple[Index, Index]:
+def positions(values: Values, found: Range) -> tuple[Index, Index]:
     """Where the values of a range lie among sorted ones, for each probing row.
 
     >>> below = Range(low=np.array([3]), high=np.array([8]), high_excluded=True)

@@ -13,25 +13,27 @@ Probing rows are taken in parts of ``PART_BYTES``; the stored ones run by run. P
 in batches of ``PAIRS_LIMIT``, and the residual tests are asked of these, the one that drops most for its time first.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.plan import Test
+from watersmeet.operators.costs import Costs
 from watersmeet.operators.join.generations import Piece as Generation
 from watersmeet.operators.join.lives import Bounds, common_life
 from watersmeet.operators.join.probe import RunView, Side
 from watersmeet.operators.join.product import batches
 from watersmeet.operators.join.task import BATCH_LIMIT_BYTES, BATCH_LIMIT_ROWS
 from watersmeet.operators.join.trace import Output, with_groups
-from watersmeet.operators.predicate import Functions, evaluate
+from watersmeet.operators.predicate import Asked, Functions
 from watersmeet.operators.ranges import Index, cut
 from watersmeet.operators.results import OnlyPairs, Results
 from watersmeet.operators.ring.index import StoredIndex
-from watersmeet.operators.ring.ranges import Conditions, Mask, Piece
+from watersmeet.operators.ring.pieces import Mask, Piece
+from watersmeet.operators.ring.ranges import Conditions
 from watersmeet.operators.spec import LifeSpec
 from watersmeet.state.groups import group_of
 from watersmeet.state.rows import SortedRows, one_batch
@@ -62,12 +64,12 @@ class RingTask(OnlyPairs):
     group_column: str | None = None
     traced: tuple[str, ...] = ()
     functions: Functions = field(default_factory=dict)
+    costs: Costs = field(default_factory=Costs)
     output: Output = field(init=False)
 
     def __post_init__(self) -> None:
         self.output = Output(self.groups, self.traced)
         self._conditions = Conditions(self.tests, self.lives, self.is_windowed, self.bounds)
-        self._costs = {test: Cost() for test in self.tests}
 
     def meet(self, sides: Sequence[RingSide]) -> Iterator[Results]:
         """The results that the new rows of a step complete at a site."""
@@ -106,12 +108,12 @@ class RingTask(OnlyPairs):
 
     def _pairs(self, index: StoredIndex, probing: int, probe: Piece) -> Iterator[tuple[Index, Index]]:
         """The pairs that pass everything, as many at a time as are written out at once."""
-        residual = self._conditions.residual(probe, index.stored)
+        residual = Asked(self._conditions.residual(probe, index.stored), self.functions, self.costs)
         found: list[list[Index]] = []
         count = 0
         for blocks in index.blocks(self._conditions, probing, probe):
             for some in batches(blocks, PAIRS_LIMIT):
-                passed = self._passed(residual, probe, index.stored, some)
+                passed = residual.passed(some, partial(_column, probe, index.stored))
                 found.append(passed)
                 count += len(passed[0])
                 if count >= BATCH_LIMIT_ROWS:
@@ -119,17 +121,6 @@ class RingTask(OnlyPairs):
                     found, count = [], 0
         if count:
             yield _together(found)
-
-    def _passed(self, tests: Sequence[Test], probe: Piece, stored: Piece, index: list[Index]) -> list[Index]:
-        for test in sorted(tests, key=lambda each: self._costs[each].rank):
-            if len(index[0]):
-                started = time.perf_counter()
-                columns = {name: _column(name, probe, stored, index) for name in test.columns}
-                held = evaluate(test, columns, self.functions).fill_null(fill_value=False)
-                kept = held.to_numpy(zero_copy_only=False).astype(np.bool_)
-                self._costs[test].add(len(kept), int(kept.sum()), time.perf_counter() - started)
-                index = [numbers[kept] for numbers in index]
-        return index
 
     def _results(
         self,
@@ -159,24 +150,6 @@ class RingTask(OnlyPairs):
         return {self.life.begin: pa.array(common.begin), str(self.life.end): pa.array(common.ends())}
 
 
-@dataclass
-class Cost:
-    """What a test took so far, and how much of what it was asked it has dropped."""
-
-    asked: int = 0
-    passed: int = 0
-    seconds: float = 0.0
-
-    def add(self, asked: int, passed: int, seconds: float) -> None:
-        """Learn from a batch."""
-        self.asked, self.passed, self.seconds = self.asked + asked, self.passed + passed, self.seconds + seconds
-
-    @property
-    def rank(self) -> float:
-        """Time for each pair that is dropped: tests in this order take least (Hellerstein, predicate migration)."""
-        return self.seconds / max(1, self.asked - self.passed)
-
-
 def _kept(view: RunView, groups: int) -> Mask | None:
     return None if view.counts_for is None else view.counts_for[group_of(view.rows.hashes, groups)]
 
@@ -204,7 +177,7 @@ def _slices(count: int, length: int) -> list[tuple[int, int]]:
     return [(start, min(start + length, count)) for start in range(0, count, length)]
 
 
-def _column(name: str, probe: Piece, stored: Piece, index: Sequence[Index]) -> pa.Array:
+def _column(probe: Piece, stored: Piece, name: str, index: Sequence[Index]) -> pa.Array:
     is_probe = name in probe.rows.schema.names
     rows, numbers = (probe.rows, index[0]) if is_probe else (stored.rows, index[1])
     return rows.column(name).take(pa.array(numbers))

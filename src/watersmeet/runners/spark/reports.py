@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
-from watersmeet.site.effects import FOLDER, Report
+from watersmeet.site.effects import Report, folder_of
 from watersmeet.storage.base import Storage
 
 
@@ -66,4 +66,4 @@ class Reports:
         """The names of this epoch's effects."""
         if isinstance(self.report, AccumulatedReport):
             return list(self.report.names.value)
-        return self.storage.list(f"{FOLDER}/{self.driver}")
+        return [name for name in self.storage.list(folder_of(self.driver)) if name.endswith(".json")]

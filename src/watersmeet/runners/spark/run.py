@@ -1,6 +1,5 @@
 """A running query: Spark's streaming query underneath, the driver's loop in it, and a watcher that ends it cleanly."""
 
-import json
 import threading
 import uuid
 from collections import OrderedDict
@@ -8,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -28,10 +26,12 @@ from watersmeet.model.errors import StoppedError, failed
 from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.runners.spark.offsets import SparkOffsets
 from watersmeet.runners.spark.one_task import LocalWay
+from watersmeet.runners.spark.progress import progress_reports
 from watersmeet.runners.spark.projection import Projection
 from watersmeet.runners.spark.runner import SparkRunner
 from watersmeet.runners.spark.session import check_workers, start_workers
 from watersmeet.runners.spark.sinks import Sink
+from watersmeet.runners.spark.staging import STAGED_FROM, Staging
 from watersmeet.runners.spark.union import UnionLayout
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import Function
@@ -161,17 +161,7 @@ class Run:
 
     def progress(self) -> list[dict[str, Any]]:
         """Spark's progress reports with our metrics in them, and those of the latest steps of cleanup, in order."""
-        epochs = [self._with_metrics(json.loads(report.json)) for report in self.query.recentProgress]
-        frame = {"id": str(self.query.id), "runId": str(self.query.runId), "name": self.query.name, "numInputRows": 0}
-        steps = [msgspec.to_builtins(each) for each in self.history.cleanup]
-        cleanup = [frame | {"batchId": self.manifest.batch, "customMetrics": each} for each in steps]
-        return sorted(epochs + cleanup, key=lambda report: int(report["customMetrics"].get("epoch", -1)))
-
-    def _with_metrics(self, report: dict[str, Any]) -> dict[str, Any]:
-        metrics = self.history.get(report["batchId"])
-        if metrics is not None and "sink" in report:
-            report["sink"]["numOutputRows"] = metrics.results
-        return report | {"customMetrics": {} if metrics is None else msgspec.to_builtins(metrics)}
+        return progress_reports(self.query, self.history, self.manifest.batch)
 
     def _input_rests(self) -> bool:
         status = self.query.status
@@ -223,7 +213,10 @@ def _loop(start: Start, checkpoint: Checkpoint, layout: UnionLayout, driver: str
     files = start.files and replace(start.files, query=query_id)
     start.sink.begin(query_id)
     local = LocalWay(switches().shortcut)
-    runner = SparkRunner(start.session, checkpoint.storage, driver, layout, start.projection, start.sink, files, local)
+    staged_from = switches().staged_from
+    staging = Staging(STAGED_FROM if staged_from is None else staged_from)
+    ours = (checkpoint.storage, driver, layout)
+    runner = SparkRunner(start.session, *ours, start.projection, start.sink, files, local, staging)
     options = DriverOptions(
         driver,
         start.expected,

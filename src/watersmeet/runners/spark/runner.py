@@ -2,7 +2,8 @@
 
 1. The levels of a step are chained, with an exchange below each; where that is quicker, one task goes through all of
    them (`one_task`).
-2. The sink runs the job and consumes its rows under the step's id. A step that ends below the root has none.
+2. The sink runs the job and consumes its rows under the step's id, or reads what the job has staged (`staging`). A step
+   that ends below the root has none.
 3. The tasks have left their effects in storage, and told their names to an accumulator. What a sink did not read, what
    Spark found it could leave out, or what a task gave up, has told nothing: it is done now, by the long way, for its
    effects alone.
@@ -26,6 +27,7 @@ from watersmeet.runners.spark.reports import Reports
 from watersmeet.runners.spark.session import clone_session, default_sites, executor_names, prepare_stream_session
 from watersmeet.runners.spark.sinks import Sink, Written
 from watersmeet.runners.spark.split import Routing, Shared, site_keys
+from watersmeet.runners.spark.staging import Staging, staged, staged_rows
 from watersmeet.runners.spark.union import UnionLayout
 from watersmeet.site.effects import Effects, read_effects
 from watersmeet.site.result_files import ResultFormat
@@ -44,6 +46,7 @@ class SparkRunner:
     sink: Sink
     files: ResultFormat | None = None
     local: LocalWay = field(default_factory=LocalWay)
+    staging: Staging = field(default_factory=Staging)
     _ready: "Ready | None" = None
     _tag: str = field(default_factory=lambda: f"watersmeet-{uuid.uuid4().hex[:12]}")
 
@@ -76,19 +79,23 @@ class SparkRunner:
 
     def _run(self, step: Step[DataFrame], ready: "Ready") -> Done:
         step = replace(step, levels=[replace(spec, site_keys=ready.keys) for spec in step.levels])
-        job = Job(self, step, ready)
+        job = Job(self, self.staging.prepared(step, self.storage, self.driver), ready)
         started = time.monotonic()
         written = job.give_to_sink()
         effects = self._effects()
-        results = job.results() if len(effects) == step.tasks else None
-        if len(effects) < step.tasks:
+        is_read = len(effects) == step.tasks
+        if not is_read:
             started, job.way = time.monotonic(), "long"
             run_unread(job.long_way())
             effects = self._effects()
         if step.batch is not None and effects:
-            load = Load.of(effects, writes_files=self.files is not None)
+            load = Load.of(effects, writes_files=job.step.levels[-1].files is not None)
             took_ms = (time.monotonic() - started) * 1000
             self.local.learn(job.way, load, took_ms, step.levels, job.input_bytes)
+        self.staging.learn(step, effects)
+        if (form := staged(job.step)) is not None:
+            written, is_read = job.write(staged_rows(ready.session, form, effects)), True
+        results = job.results() if is_read else None
         executors = () if ready.exchange.leads else executor_names(self.session)
         done = replace(self._done(step, effects, written), results=results)
         return replace(done, executors=executors, slots=default_sites(self.session))
@@ -197,11 +204,14 @@ class Job:
         return runner.local.run(rows, levels, runner.reports.report)
 
     def _give(self, rows: DataFrame) -> Written | None:
-        runner = self.runner
-        if runner.files is not None or not self.step.has_results:
+        if self.step.levels[-1].files is not None or not self.step.has_results:
             run_unread(rows)
             return None
-        root = self.step.manifest.plan.root
+        return self.write(rows)
+
+    def write(self, rows: DataFrame) -> Written | None:
+        """Have the sink consume the rows that the root gave."""
+        runner, root = self.runner, self.step.manifest.plan.root
         finished = runner.projection.apply(finish(rows, self.step.topology))
         if root.filters or runner.projection.filters:
             self._observed = Observation()

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from watersmeet.model.plan import Plan
 from watersmeet.runners.spark.projection import Projection, Select
+from watersmeet.runners.spark.staging import fits_parquet
 from watersmeet.site.result_files import ResultFormat
 
 _PLAIN = re.compile(r"\s*`?(\w+)`?\s*\.\s*`?(\w+)`?(?:\s+as\s+`?(\w+)`?)?\s*", re.IGNORECASE)
@@ -50,8 +51,8 @@ def result_format(
     codec = extra.pop("compression", "snappy")
     if form != "parquet" or extra or codec not in CODECS or not (columns or not projection.steps):
         return None
-    if any(pa.types.is_duration(kind) or pa.types.is_interval(kind) for kind in plan.types.values()):
-        return None  # parquet has no such types, and Spark has a way of its own to write them
+    if not fits_parquet(row):
+        return None  # Spark has a way of its own to write such types
     if columns is None:
         return ResultFormat(path, row, None, codec)
     types = {column.name: kind for column, kind in plan.types.items()}

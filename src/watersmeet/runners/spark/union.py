@@ -24,6 +24,14 @@ from watersmeet.site.layout import ROW, Layout, pack, slot_name
 
 STREAM = "#stream"
 
+JSON = {
+    "ignoreNullFields": "false",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How a row is written as JSON: whole, and the same in every session."""
+
 
 @dataclass(frozen=True)
 class UnionLayout:
@@ -83,7 +91,7 @@ def _value(column: Column, stream: Stream) -> SparkColumn:
         return _word(Column(column.stream, column.field.removesuffix(WORD)))
     if column.field == ROW:
         own = (expression(f"{quoted(stream.name)}.{quoted(name)}").alias(name) for name in stream.schema.names)
-        return F.to_json(F.struct(*own), {"ignoreNullFields": "false"})
+        return F.to_json(F.struct(*own), JSON)
     return expression(column.sql)
 
 

@@ -35,11 +35,13 @@ _MODULES = (
     "flux_08",
     "flux_09",
     "flux_10",
+    "flux_1000",
     "flux_two_sites",
     "psp_8ab",
     "psp_8cf",
     "psp_8gh",
     "psp_on_spark",
+    "chaos",
 )
 
 

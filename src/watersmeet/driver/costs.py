@@ -1,0 +1,30 @@
+"""What the conditions of a query were found to cost, in words."""
+
+from collections.abc import Iterator, Mapping
+
+from watersmeet.model.ids import OperatorId
+from watersmeet.model.plan import Plan
+from watersmeet.operators.costs import Cost, Costs
+from watersmeet.planning.describe import test_sql
+from watersmeet.planning.names import readable
+
+TestCosts = Mapping[OperatorId, tuple[Cost, ...]]
+"""By operator, the costs of its tests."""
+
+
+def cost_lines(plan: Plan, costs: TestCosts) -> Iterator[str]:
+    """The tests of each operator in the order in which they are asked, with what they take and let pass."""
+    for operator in (each for each in plan.operators if any(cost.asked for cost in costs.get(each.id, ()))):
+        yield f"conditions of {operator.id}, in the order in which pairs are asked"
+        known = Costs.of(operator.tests, costs[operator.id])
+        told = ((test, known.known[test]) for test in known.ordered(list(dict.fromkeys(operator.tests))))
+        yield from (f"    {readable(test_sql(test, operator))}: {_shown(cost)}" for test, cost in told if cost.asked)
+
+
+def _shown(cost: Cost) -> str:
+    """What a test takes and lets pass.
+
+    >>> _shown(Cost(1000, 31, 2e-3))
+    '2000 ns a pair, 3.1 % pass'
+    """
+    return f"{cost.pair_s * 1e9:.0f} ns a pair, {cost.selectivity * 100:.2g} % pass"
