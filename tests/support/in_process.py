@@ -239,10 +239,12 @@ class InProcess:
 
     def _hashes(self, keys: Sequence[pa.Array], types: Sequence[pa.DataType]) -> Hashes:
         """Spark's hashes where site tasks compute them, too; any other will do elsewhere."""
-        computes = self.parcels or any(each.kind == "aggregate" for each in self.plan.operators)
-        if computes and self.hash_bits == FULL_HASH_BITS and all(map(is_hashable, types)):
+        hashes_groups = any(each.kind == "aggregate" for each in self.plan.operators)
+        if (self.parcels or hashes_groups) and self.hash_bits == FULL_HASH_BITS and all(map(is_hashable, types)):
             return hash_whole_numbers(keys, types)
-        told = (key.cast(kind) for key, kind in zip(keys, types, strict=True))  # UTC has many names
+        told = [key.cast(kind) for key, kind in zip(keys, types, strict=True)]  # UTC has many names
+        if hashes_groups and len(told) == 1 and self.hash_bits == FULL_HASH_BITS:  # as the planner has Spark do
+            return evaluate(pa.table({"key": told[0]}), "xxhash64(key)").to_numpy().view(np.uint64)
         rows = zip(*map(pa.Array.to_pylist, told), strict=True)
         return np.array([_hash(key, self.hash_bits) for key in rows], np.uint64)
 

@@ -12,7 +12,7 @@ MACROS = (
     "unix_micros(t) AS epoch_us(t)",
     "timestamp_micros(n) AS make_timestamptz(n)",
     "pmod(a, b) AS ((a % b) + b) % b",
-    "xxhash64(x) AS CAST(hash(x) >> 1 AS BIGINT)",
+    "xxhash64(x) AS CAST(hash(x)::HUGEINT - 9223372036854775808 AS BIGINT)",
     "window_of(a, b) AS {'start': a, 'end': b}",
     "startswith(a, b) AS starts_with(a, b)",
     "substring_index(s, mark, n) AS split_part(s, mark, n)",
