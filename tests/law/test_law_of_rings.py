@@ -1,7 +1,6 @@
 """The law of rings: joins on any condition, whatever is moved, merged, repeated or killed, are a batch join's."""
 
 import random
-import tempfile
 from collections import Counter
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.law.test_law_of_time import rejected_by
 from tests.support.draws import TimedCase
-from tests.support.in_process import InProcess, Moving
+from tests.support.in_process import Moving
 from tests.support.law_runs import (
     LAW,
     UNDISTURBED,
@@ -22,6 +21,7 @@ from tests.support.law_runs import (
     is_found,
     merged_early,
     repeated_alike,
+    started,
     too_little_memory,
 )
 from tests.support.oracle import difference
@@ -46,28 +46,18 @@ FUNCTIONS = {PREDICATE: (close, ("left", "right"))}
 
 
 def results_of(case: TimedCase, seed: int, *, disturb: bool, budgeted: float = 0.6) -> Counter[str]:
-    chance = random.Random(seed)
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        plan_ = plan(case.query, _type_of, endless=True)
-        decides = any(operator.hash_decides for operator in plan_.operators)
-        query = InProcess(
-            plan_,
-            folder,
-            groups=chance.choice([1, 4, 16]),
-            sites=chance.choice([1, 2, 3, 4]) if disturb else 2,
-            hash_bits=64 if decides or not disturb else chance.choice([64, 64, 2]),
-            round_bytes=chance.choice([1, 100, 10**6]) if disturb else 10**6,
-            parcels=chance.random() < 0.7,
-            functions=FUNCTIONS,
-            options=too_little_memory(chance) if disturb and chance.random() < budgeted else MemoryOptions(),
-            ring_scheme=Scheme(chance.choice(NAMES), chance.choice([1, 2, 3])),
-            ring_goal=chance.choice([None, "latency", "output"]),
-            ring_relocation=chance.choice(["aggressive", "passive"]),
-            moving=Moving(apart=chance.random() < 0.5),
-            slice_bytes=chance.choice([1, 500, 10**6]),
-        )
-        got, flat = Counter[str](), by_stream(case)
-        _, rejected = accepted_rows(case.nodes, case.epochs)
+    chance, got, flat = random.Random(seed), Counter[str](), by_stream(case)
+    options = too_little_memory(chance) if disturb and chance.random() < budgeted else MemoryOptions()
+    ring = {
+        "sites": chance.choice([1, 2, 3, 4]) if disturb else 2,
+        "functions": FUNCTIONS,
+        "ring_scheme": Scheme(chance.choice(NAMES), chance.choice([1, 2, 3])),
+        "ring_goal": chance.choice([None, "latency", "output"]),
+        "ring_relocation": chance.choice(["aggressive", "passive"]),
+        "moving": Moving(apart=chance.random() < 0.5),
+    }
+    _, rejected = accepted_rows(case.nodes, case.epochs)
+    with started(plan(case.query, _type_of, endless=True), chance, options, disturb=disturb, **ring) as query:
         for tables, told in zip(case.epochs, rejected, strict=True):
             attempt = query.attempt(tables, chance) if disturb and chance.random() < 0.2 else None
             if disturb:

@@ -143,6 +143,10 @@ class InProcess:
         copies = self.moving.copies
         return LocalStorage(storage.root, durable=False) if copies is None else FsspecStorage(storage.url, copies)
 
+    def close(self) -> None:
+        """Let go of the checkpoint: its lock is an open file, of which a process has few."""
+        self.loop.close()
+
     @property
     def manifest(self) -> Manifest:
         return self.loop.manifest

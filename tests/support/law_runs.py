@@ -4,7 +4,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
@@ -37,27 +37,22 @@ Flat = Callable[[pa.Table], Counter[str]]
 
 @contextmanager
 def started(
-    plan: Plan,
-    chance: random.Random,
-    options: MemoryOptions = UNLIMITED,
-    *,
-    disturb: bool = True,
-    retention_us: int | None = None,
+    plan: Plan, chance: random.Random, options: MemoryOptions = UNLIMITED, *, disturb: bool = True, **more: object
 ) -> Iterator[InProcess]:
     """A query of some groups, whose rows travel in some way; disturbed, hashes may collide and rounds are short."""
     decides = any(operator.hash_decides or operator.kind == "aggregate" for operator in plan.operators)
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        yield InProcess(
-            plan,
-            folder,
-            groups=chance.choice([1, 4, 16]),
-            hash_bits=64 if decides or not disturb else chance.choice([64, 64, 2]),
-            round_bytes=chance.choice([1, 100, 10**6]) if disturb else 10**6,
-            parcels=chance.random() < 0.7,
-            options=options,
-            slice_bytes=chance.choice([1, 500, 10**6]),
-            retention_us=retention_us,
-        )
+    drawn = {
+        "groups": chance.choice([1, 4, 16]),
+        "hash_bits": 64 if decides or not disturb else chance.choice([64, 64, 2]),
+        "round_bytes": chance.choice([1, 100, 10**6]) if disturb else 10**6,
+        "parcels": chance.random() < 0.7,
+        "slice_bytes": chance.choice([1, 500, 10**6]),
+    }
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+        closing(InProcess(plan, folder, options=options, **{**drawn, **more})) as query,
+    ):
+        yield query
 
 
 def too_little_memory(chance: random.Random) -> MemoryOptions:
