@@ -13,7 +13,7 @@ from tests.support.plans import CONDITIONS, NEEDED, SCHEMA, lower_first, upper_f
 from watersmeet.adapt.moving.distribution import even
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.model.errors import CheckpointCorruptError, CheckpointMismatchError
-from watersmeet.planning.trace import traced
+from watersmeet.planning.group_columns import traced
 from watersmeet.state.changes import ReplacePlan
 from watersmeet.state.event_log import EventLog
 from watersmeet.state.events import Operators, ReplanEvent

@@ -15,7 +15,7 @@ from tests.support.oracle import joined, multiset
 
 from watersmeet.cli.state import open_state
 from watersmeet.model.errors import CheckpointMismatchError
-from watersmeet.planning.trace import traced
+from watersmeet.planning.group_columns import traced
 from watersmeet.state.event_log import EventLog
 from watersmeet.state.events import CleanupEvent, SpillEvent
 from watersmeet.state.manifest import FORMAT

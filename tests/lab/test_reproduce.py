@@ -10,14 +10,15 @@ from watersmeet.lab.grouping import engine_group
 from watersmeet.lab.reproduce.experiment import Runs
 from watersmeet.lab.reproduce.experiments import EXPERIMENTS
 from watersmeet.lab.reproduce.experiments.pushing import BY_THIRDS
-from watersmeet.lab.reproduce.experiments.spilling import FAN_OUT_311, RATIOS_133, RATIOS_311
+from watersmeet.lab.reproduce.experiments.spill_run_time import FAN_OUT_311
+from watersmeet.lab.reproduce.experiments.spilling import RATIOS_133, RATIOS_311
 from watersmeet.lab.reproduce.findings import Finding
 from watersmeet.lab.reproduce.fiveway import NOWHERE
 from watersmeet.lab.reproduce.record import Fingerprint, record
-from watersmeet.lab.reproduce.report import ExperimentReport, Report
 from watersmeet.lab.reproduce.run import choose, reproduce
 from watersmeet.lab.reproduce.setting import Size
 from watersmeet.lab.reproduce.strategies import REVERSE, lab_strategies
+from watersmeet.lab.reproduce.told import ExperimentReport, Report
 from watersmeet.model.errors import OptionError
 from watersmeet.runners.spark.split import group_of, hash_of
 

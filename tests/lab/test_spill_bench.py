@@ -11,7 +11,7 @@ from watersmeet.lab.spill.clairvoyant import HORIZONS, clairvoyant, foreseeing
 from watersmeet.lab.spill.informed import FUTURES
 from watersmeet.lab.spill.judge import beyond, judge
 from watersmeet.lab.spill.order import Order
-from watersmeet.lab.spill.report import SpillReport
+from watersmeet.lab.spill.score_table import SpillReport
 from watersmeet.lab.spill.settings import RATIOS, SETTINGS, FanOut, Setting, Size
 from watersmeet.lab.spill.trial import NAMES, Cell, Score, try_out
 from watersmeet.runners.counts import Level, Limits, Simulation, Stream, Workload, key_group, simulate

@@ -30,7 +30,7 @@ from watersmeet.model.ids import EpochId, SiteId
 from watersmeet.model.plan import Plan
 from watersmeet.operators.hashing import is_hashable
 from watersmeet.operators.ring.schemes import PSP, Scheme
-from watersmeet.planning.trace import traced
+from watersmeet.planning.group_columns import traced
 from watersmeet.runners.local import LocalOffsets, LocalRunner, Tables, hash_whole_numbers
 from watersmeet.site.effects import Effects
 from watersmeet.site.result_files import ResultFormat

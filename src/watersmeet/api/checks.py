@@ -9,8 +9,8 @@ from pyspark.sql import types as spark_types
 
 from watersmeet.model.errors import DuplicateNameError, OptionError, UnknownNameError, UnsupportedError, nearest
 from watersmeet.model.plan import Input, Operator, Plan
+from watersmeet.planning.endless import unbounded
 from watersmeet.planning.lives import ends_by_time
-from watersmeet.planning.unbounded import unbounded
 from watersmeet.runners.spark.sinks import FileSink, Sink
 from watersmeet.runners.spark.tables import TableSink
 

@@ -27,7 +27,7 @@ from watersmeet.planning.views import stream_view
 from watersmeet.runners.spark.determinism import refuse_changing_columns
 from watersmeet.runners.spark.punctuations import normal_form
 from watersmeet.runners.spark.session import check_session, is_case_sensitive
-from watersmeet.runners.spark.types import arrow_schema
+from watersmeet.runners.spark.schemas import arrow_schema
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

@@ -26,7 +26,7 @@ from watersmeet.planning.tree import streams_of
 from watersmeet.planning.types import ddl
 from watersmeet.planning.views import Output, View, selected
 from watersmeet.runners.spark.projection import Item
-from watersmeet.runners.spark.types import arrow_schema
+from watersmeet.runners.spark.schemas import arrow_schema
 
 if TYPE_CHECKING:
     from watersmeet.api.relation import Relation

@@ -11,7 +11,7 @@ from watersmeet.api.registry import QueryRegistry
 from watersmeet.driver.costs import cost_lines
 from watersmeet.planning.describe import explain
 from watersmeet.runners.spark.run import Run
-from watersmeet.runners.spark.types import spark_schema
+from watersmeet.runners.spark.schemas import spark_schema
 
 Progress = dict[str, Any]
 

@@ -21,15 +21,15 @@ from watersmeet.driver.topology import Topology
 from watersmeet.model.errors import OptionError, UnsupportedError
 from watersmeet.model.plan import Plan
 from watersmeet.operators.ring.schemes import Scheme
-from watersmeet.planning.trace import traced
+from watersmeet.planning.group_columns import traced
 from watersmeet.planning.unkept import refuse_unkept
 from watersmeet.runners.spark.rows import row_function
 from watersmeet.runners.spark.run import Start, start_run
+from watersmeet.runners.spark.schemas import empty_frame
 from watersmeet.runners.spark.session import default_sites
 from watersmeet.runners.spark.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink
 from watersmeet.runners.spark.tables import Layout, table_sink
 from watersmeet.runners.spark.task_sink import result_format
-from watersmeet.runners.spark.types import empty_frame
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.storage.open import full_url
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from watersmeet.cli.report import Output, OutputOption, progress_console, reporting
+from watersmeet.cli.output import Output, OutputOption, progress_console, reporting
 
 
 def bench(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from watersmeet.cli.report import size
+from watersmeet.cli.output import size
 
 if TYPE_CHECKING:
     from watersmeet.api.query import Query

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from watersmeet.cli.report import Output, OutputOption, print_json, reporting
+from watersmeet.cli.output import Output, OutputOption, print_json, reporting
 from watersmeet.cli.state import Checkpoint, open_state
 
 

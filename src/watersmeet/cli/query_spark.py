@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from watersmeet.cli.output import said_by_spark
 from watersmeet.cli.query_tables import PunctuationsTable, SourceTable, StreamTable
-from watersmeet.cli.report import said_by_spark
 from watersmeet.model.errors import QueryError
 
 if TYPE_CHECKING:

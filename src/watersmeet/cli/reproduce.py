@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.report import Output, OutputOption, print_json, progress_console, reporting
+from watersmeet.cli.output import Output, OutputOption, print_json, progress_console, reporting
 from watersmeet.model.errors import OptionError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from watersmeet.lab.reproduce.report import Report
+    from watersmeet.lab.reproduce.told import Report
 
 DEFAULT_OUT = Path("out/reproduce")
 SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.report import Output, OutputOption, plain_warnings, print_json, progress_console, reporting
+from watersmeet.cli.output import Output, OutputOption, plain_warnings, print_json, progress_console, reporting
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from watersmeet.cli.report import Output, OutputOption, print_json, reporting, size
+from watersmeet.cli.output import Output, OutputOption, print_json, reporting, size
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from watersmeet.adapt.cleaning.choice import deal
 from watersmeet.adapt.policy import Merge
 from watersmeet.driver.costs import TestCosts
-from watersmeet.driver.promises import KeyPromises
+from watersmeet.driver.row_ends import Expiry
 from watersmeet.driver.topology import Topology
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
 from watersmeet.model.plan import Stream
@@ -15,26 +15,13 @@ from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.operators.spec import OperatorSpec
 from watersmeet.site.admission import LATE, PUNCTUATED, AdmissionRule
 from watersmeet.site.crash import CrashPlan
-from watersmeet.site.deciding import Decision
 from watersmeet.site.fetching import Coming
-from watersmeet.site.promise_spec import PurgeRule
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import ROUND_LIMIT_BYTES, CleaningOrder, Function, LevelSpec, MergeOrder, Pair, SiteSlice
 from watersmeet.state.groups import GroupSet, groups_at
-from watersmeet.state.manifest import UNDECIDED, Cleaning, Manifest
+from watersmeet.state.manifest import Cleaning, Manifest
 from watersmeet.state.parts import Wanted
-from watersmeet.state.promises import (
-    Limits,
-    decidable,
-    decided,
-    droppable,
-    has_decided,
-    lateness_limit,
-    length_by,
-    newest_promise,
-    promising_input,
-    unasked,
-)
+from watersmeet.state.promises import lateness_limit
 from watersmeet.state.sizes import total_bytes
 from watersmeet.storage.base import Storage
 
@@ -83,7 +70,7 @@ class TaskSpecs:
         return [replace(lowest, sites=sites), *above]
 
     def _level(
-        self, level: int, manifest: Manifest, topology: Topology, merges: Sequence[Merge], expiry: "Expiry"
+        self, level: int, manifest: Manifest, topology: Topology, merges: Sequence[Merge], expiry: Expiry
     ) -> LevelSpec:
         operators = topology.operators(level)
         sites = map(SiteId, range(manifest.sites))
@@ -127,7 +114,7 @@ class TaskSpecs:
         operators: Sequence[OperatorSpec],
         site: SiteId,
         merges: Sequence[Merge],
-        expiry: "Expiry",
+        expiry: Expiry,
     ) -> SiteSlice:
         """What one site needs to know; of rings, also the copies that it holds of what others store."""
         here = _site_slice(manifest, operators, site, merges, expiry)
@@ -151,62 +138,6 @@ def _joins_at_once(operator: OperatorSpec) -> bool:
     a ring have met from when they came and were closed (`watersmeet.state.ages`).
     """
     return operator.aggregate is not None or bool(operator.preserved) or operator.kind == "ring"
-
-
-@dataclass(frozen=True)
-class Expiry:
-    """Until when rows of each input have ended that can go, and the groups that were spilled, whose rows all stay.
-
-    Rows that arrive are decided at once if they have ended: they need not be kept if they are ``unasked`` for.
-    What comes to a spilled group has not met what was spilled.
-    """
-
-    limits: Limits
-    unasked: Limits
-    spilled: Mapping[OperatorId, GroupSet]
-    ends: Limits
-    keys: KeyPromises
-    purges: Mapping[int, PurgeRule]
-
-    @classmethod
-    def of(cls, manifest: Manifest, topology: Topology, *, tells_apart: bool = False) -> "Expiry":
-        """What can go after a version."""
-        over, ends, keys = droppable(manifest), decidable(manifest), KeyPromises(manifest, topology, tells_apart)
-        rules = {tag: keys.purge(operator, source) for tag, (operator, source) in topology.inputs.items()}
-        purges = {tag: rule for tag, rule in rules.items() if rule is not None}
-        is_any = bool(over or ends or keys.is_any) or any(each.kind == "aggregate" for each in manifest.plan.operators)
-        closed = {name: _not_met(manifest, name) for name in manifest.operators if is_any}
-        return cls(over, unasked(manifest), closed, ends, keys, purges)
-
-    def by_tag(self, topology: Topology) -> dict[int, int]:
-        """Which rows that arrive need not be kept, by the tag of the input; those of preserved inputs are decided."""
-        pairs = {tag: (operator.id, source.name) for tag, (operator, source) in topology.inputs.items()}
-        return {tag: self.unasked[pair] for tag, pair in pairs.items() if pair in self.unasked}
-
-    def decisions(self, manifest: Manifest, topology: Topology) -> dict[int, Decision]:
-        """Which rows of preserved inputs are decided, by the tag of the input."""
-        found: dict[int, Decision] = {}
-        preserved = {tag: pair for tag, pair in topology.inputs.items() if topology.is_preserved(tag)}
-        for tag, (operator, source) in preserved.items():
-            promising = promising_input(operator, source)
-            pair, newest = (operator.id, source.name), newest_promise(manifest, operator, promising)
-            if pair in self.ends or newest > UNDECIDED or has_decided(manifest, *pair):
-                found[tag] = Decision(
-                    self.ends.get(pair, UNDECIDED),
-                    decided(manifest, *pair),
-                    self.spilled.get(operator.id, GroupSet()),
-                    self.keys.of_input(operator, promising, length_by(source, promising)),
-                    UNDECIDED if newest == UNDECIDED else manifest.version,
-                    newest,
-                    self.keys.decided(operator, source),
-                )
-        return found
-
-
-def _not_met(manifest: Manifest, operator: OperatorId) -> GroupSet:
-    """The groups whose rows, those that arrive too, have not met all there is; of a ring, all if any was spilled."""
-    closed = GroupSet.union(manifest.generations(operator).values())
-    return GroupSet.all(manifest.groups) if closed and manifest.is_ring(operator) else closed
 
 
 def _site_slice(

@@ -2,7 +2,7 @@
 
 1. Check the names of streams and columns.
 2. Grow the tree of joins from the equalities (`tree`), and choose each input's key (`keys`).
-3. Give every filter its place, and every operator its name and level (`layout`).
+3. Give every filter its place, and every operator its name and level (`placement`).
 4. Keep only the columns that are read (`pruning`), and those that tell when a row lives (`lives`).
 """
 
@@ -17,10 +17,10 @@ from watersmeet.model.query import AggregateNode, FilterNode, Query, StreamNode
 from watersmeet.planning.aggregates import aggregate_name, aggregated
 from watersmeet.planning.expressions import Conjunct
 from watersmeet.planning.keys import KeyTypes, TypeOf
-from watersmeet.planning.layout import Placed, operators_of, place
 from watersmeet.planning.lives import check_times, time_column, with_lives
 from watersmeet.planning.matching import Tests, matchable
 from watersmeet.planning.names import Scope, check_names
+from watersmeet.planning.placement import Placed, operators_of, place
 from watersmeet.planning.predicates import has_predicate
 from watersmeet.planning.promises import named_columns
 from watersmeet.planning.pruning import prune

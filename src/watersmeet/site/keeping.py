@@ -87,8 +87,7 @@ class Keeper:
 
     def _needed_later(self, source: InputSpec, rows: SortedRows) -> SortedRows:
         limit, purge = self.spec.limits.get(source.tag), self.spec.purges.get(source.tag)
-        is_above = source.level > self.spec.level
-        if (limit is None and purge is None) or self.spec.only_stores or is_above:
+        if (limit is None and purge is None) or self.spec.only_stores or self.spec.is_above(source.tag):
             return rows
         spilled = self.spec.sites[self.site].spilled.get(source.operator, GroupSet())
         return End(source, self.spec.groups, limit, spilled, purge, self.reader).still_needed(rows, arriving=True)

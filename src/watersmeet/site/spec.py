@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
@@ -157,6 +158,19 @@ class LevelSpec:
         """The groups of which a site has a part of an input's stored rows: each with its number, and of how many."""
         splits = [each for each in self.splits.get(source.operator, ()) if each.input == source.name]
         return [(each.group, each.sites.index(site), len(each.sites)) for each in splits if site in each.sites]
+
+    def is_above(self, tag: int) -> bool:
+        """Whether an input is one of a higher level."""
+        return self.inputs[tag].level > self.level
+
+    @cached_property
+    def live_paths(self) -> frozenset[str]:
+        """The files that are probed at any site of this level, and those of promises."""
+        promises = {run.path for _, runs in self.stores.values() for run in runs}
+        return (
+            frozenset(run.path for each in self.sites.values() for pairs in each.live.values() for run, _ in pairs)
+            | promises
+        )
 
     @property
     def is_root(self) -> bool:

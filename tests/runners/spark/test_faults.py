@@ -14,7 +14,7 @@ from tests.support.spark_runs import PATIENCE_S
 import watersmeet as wm
 from watersmeet.adapt.moving.distribution import even
 from watersmeet.operators.join.task import BATCH_LIMIT_BYTES
-from watersmeet.planning.trace import traced
+from watersmeet.planning.group_columns import traced
 from watersmeet.runners.spark.session import STREAM_SETTINGS
 from watersmeet.state.changes import ReplacePlan
 

@@ -1,13 +1,56 @@
-"""All strategies by name, and the one question the engine and the simulator ask."""
+"""All strategies by name, and the one question the engine and the simulator ask.
+
+Some know nothing of results: they go by place in the plan, by recency, or by lot. Those of the papers go by
+*productivity*: results per byte, of the live generation, counted since it began (Spill 3.2).
+
+| strategy | P_output | divided by |
+|---|---|---|
+| local output (3.2.1) | results of the operator itself | P_size |
+| global output (3.2.2) | results of the query, traced back | P_size |
+| global output with penalty (3.2.3) | results of the query, traced back | P_size + P_inter |
+
+P_inter are the bytes of intermediate results that the group caused and that were stored downstream.
+"""
 
 from collections.abc import Sequence
 
 from watersmeet.adapt.spilling.adaptive import adaptive
-from watersmeet.adapt.spilling.baselines import bottom_up, by_lot, lru
-from watersmeet.adapt.spilling.candidates import Candidate, Pool, Pressure, Strategy, least_worth_first
-from watersmeet.adapt.spilling.productivity import global_output, global_output_with_penalty, local_output
+from watersmeet.adapt.spilling.candidates import Candidate, Pool, Pressure, Strategy, Worth, draw, least_worth_first
 from watersmeet.model.errors import OptionError, nearest
 from watersmeet.model.ids import OperatorId
+
+
+def bottom_up(pool: Pool, pressure: Pressure) -> Worth:
+    """Random groups of the operators furthest from the root, then of the next ones (Spill 3.1.1)."""
+    levels: Worth = pool.gather(lambda each: each.live_bytes * 0.0 + each.level)
+    return levels + draw(pool, pressure)
+
+
+def lru(pool: Pool, _: Pressure) -> Worth:
+    """The group that was used least recently; an epoch's uses are equal, and decided by lot."""
+    return pool.gather(lambda each: each.statistics.last_use)
+
+
+def by_lot(pool: Pool, pressure: Pressure) -> Worth:
+    """Any group."""
+    return draw(pool, pressure)
+
+
+def local_output(pool: Pool, _: Pressure) -> Worth:
+    """P_output / P_size with the operator's own output."""
+    return pool.gather(lambda each: each.statistics.local_output) / pool.live_bytes
+
+
+def global_output(pool: Pool, _: Pressure) -> Worth:
+    """P_output / P_size with the query's output."""
+    return pool.gather(lambda each: each.statistics.global_output) / pool.live_bytes
+
+
+def global_output_with_penalty(pool: Pool, _: Pressure) -> Worth:
+    """P_output / (P_size + P_inter) with the query's output."""
+    caused = pool.gather(lambda each: each.statistics.inter_bytes)
+    return pool.gather(lambda each: each.statistics.global_output) / (pool.live_bytes + caused)
+
 
 STRATEGIES: dict[str, Strategy] = {
     "adaptive": adaptive,

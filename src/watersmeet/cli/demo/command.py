@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.report import Output, OutputOption, print_json, progress_console, reporting
+from watersmeet.cli.output import Output, OutputOption, print_json, progress_console, reporting
 from watersmeet.model.errors import OptionError
 
 if TYPE_CHECKING:

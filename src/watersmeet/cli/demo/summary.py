@@ -8,7 +8,7 @@ from rich.text import Text
 
 from watersmeet.cli.demo.query import OPERATORS
 from watersmeet.cli.demo.record import Record
-from watersmeet.cli.report import size
+from watersmeet.cli.output import size
 
 
 def as_values(record: Record, picture: Path | None) -> dict[str, object]:

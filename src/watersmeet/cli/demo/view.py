@@ -13,7 +13,7 @@ from rich.text import Text
 
 from watersmeet.cli.demo.query import OPERATORS
 from watersmeet.cli.demo.record import Record
-from watersmeet.cli.report import size
+from watersmeet.cli.output import size
 
 SPARKS = "▁▂▃▄▅▆▇█"
 SPARK_LIMIT = 40

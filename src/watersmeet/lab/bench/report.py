@@ -2,11 +2,10 @@
 
 import msgspec
 
-from watersmeet.lab.bench.aligned import table
 from watersmeet.lab.bench.contenders import WAYS
 from watersmeet.lab.bench.outcome import Outcome
-from watersmeet.lab.bench.units import Unit, show
-from watersmeet.lab.spill.report import SpillReport
+from watersmeet.lab.bench.text import Unit, show, table
+from watersmeet.lab.spill.score_table import SpillReport
 
 
 class Target(msgspec.Struct, frozen=True):

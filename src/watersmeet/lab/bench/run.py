@@ -20,7 +20,7 @@ from watersmeet.lab.bench.ring import FAMILY as RING
 from watersmeet.lab.bench.suite import Size, Suite
 from watersmeet.lab.bench.suites import SPILL, choose
 from watersmeet.lab.bench.takeover import run_takeover
-from watersmeet.lab.bench.units import show
+from watersmeet.lab.bench.text import show
 from watersmeet.lab.extra import is_installed, require
 from watersmeet.lab.ring.bench import run_sites
 from watersmeet.lab.spill.run import run_spill

@@ -15,7 +15,7 @@ from watersmeet.lab.bench import memory
 from watersmeet.lab.bench.outcome import Outcome
 from watersmeet.lab.bench.report import Comparison
 from watersmeet.lab.bench.suite import Judgement, Outcomes, Size, same_results, share
-from watersmeet.lab.bench.units import Unit
+from watersmeet.lab.bench.text import Unit
 
 EPOCHS_IN_BUDGET = 8
 PARTS = 10

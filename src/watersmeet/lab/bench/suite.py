@@ -8,7 +8,7 @@ from watersmeet.lab.bench.data import Tables
 from watersmeet.lab.bench.outcome import CORES, Outcome
 from watersmeet.lab.bench.pipeline import Pipeline
 from watersmeet.lab.bench.report import Comparison, Count, Target
-from watersmeet.lab.bench.units import Unit
+from watersmeet.lab.bench.text import Unit
 
 Outcomes = Mapping[Contender, Outcome]
 Judgement = tuple[list[Comparison], list[Count]]

@@ -20,7 +20,7 @@ from watersmeet.lab.reproduce.bench import Bench, Say
 from watersmeet.lab.reproduce.experiment import Experiment, Outcome
 from watersmeet.lab.reproduce.experiments import EXPERIMENTS
 from watersmeet.lab.reproduce.figures import save
-from watersmeet.lab.reproduce.report import ExperimentReport, Report
+from watersmeet.lab.reproduce.told import ExperimentReport, Report
 from watersmeet.model.errors import OptionError, nearest
 
 

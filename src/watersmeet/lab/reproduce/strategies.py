@@ -14,7 +14,7 @@ from watersmeet.adapt.moving.memory import MemoryPolicy
 from watersmeet.adapt.moving.policies import ADAPTATIONS
 from watersmeet.adapt.spilling import STRATEGIES
 from watersmeet.adapt.spilling.candidates import Pool, Pressure, Strategy, Worth
-from watersmeet.adapt.spilling.productivity import local_output
+from watersmeet.adapt.spilling.strategies import local_output
 
 REVERSE = "reverse-local-output"
 

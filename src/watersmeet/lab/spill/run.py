@@ -9,7 +9,7 @@ import msgspec
 
 from watersmeet.lab.spill.judge import beyond, judge
 from watersmeet.lab.spill.order import ORDER_SETTINGS, Order, order_of
-from watersmeet.lab.spill.report import SpillReport
+from watersmeet.lab.spill.score_table import SpillReport
 from watersmeet.lab.spill.settings import SETTINGS, Setting, Size
 from watersmeet.lab.spill.trial import INFORMED, Cell, try_out
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.operators.join.keys import key_classes, same_keys
+from watersmeet.operators.join.equality import key_classes, same_keys
 from watersmeet.operators.join.probe import Found, Located
 from watersmeet.operators.ranges import Index, expand, offsets
 from watersmeet.state.rows import one_batch, take_rows

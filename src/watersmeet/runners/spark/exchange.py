@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType
 
+from watersmeet.runners.spark.schemas import null
 from watersmeet.runners.spark.session import has_one_executor
-from watersmeet.runners.spark.types import null
 from watersmeet.site.layout import slot_name
 from watersmeet.site.messages import HASH, SITE, TAG, Kind, tag_of
 from watersmeet.site.spec import LevelSpec

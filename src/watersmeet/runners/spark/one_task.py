@@ -22,8 +22,8 @@ from typing import Literal
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from watersmeet.runners.spark.schemas import spark_schema
 from watersmeet.runners.spark.session import this_python
-from watersmeet.runners.spark.types import spark_schema
 from watersmeet.runners.spark.worker_socket import acknowledge_at_once
 from watersmeet.site.effects import Effects, Report
 from watersmeet.site.local_exchange import LocalExchange

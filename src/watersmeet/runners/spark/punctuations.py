@@ -14,7 +14,7 @@ from pyspark.sql import types as spark_types
 from watersmeet.model.errors import TypeMismatchError
 from watersmeet.model.plan import quoted
 from watersmeet.operators.promises.patterns import SHAPE, shape_of
-from watersmeet.runners.spark.types import arrow_schema
+from watersmeet.runners.spark.schemas import arrow_schema
 
 _WHOLE = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
 _BOUNDS = 2

@@ -20,10 +20,11 @@ from pyspark.sql import functions as F
 from watersmeet.driver.ports import Done, Step
 from watersmeet.runners.spark.batch_limit import BatchLimit
 from watersmeet.runners.spark.exchange import Exchange, exchange_of
-from watersmeet.runners.spark.levels import FirstDelta, finish, next_delta, run_level
+from watersmeet.runners.spark.levels import finish, run_level
 from watersmeet.runners.spark.one_task import TOO_MANY, Load, LocalWay, Way, input_bytes
 from watersmeet.runners.spark.projection import Projection
 from watersmeet.runners.spark.reports import Reports
+from watersmeet.runners.spark.selects import FirstDelta, next_delta
 from watersmeet.runners.spark.session import clone_session, default_sites, executor_names, prepare_stream_session
 from watersmeet.runners.spark.sinks import Sink, Written
 from watersmeet.runners.spark.split import Routing, Shared, site_keys

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.driver.ports import Step
-from watersmeet.runners.spark.types import empty_frame, spark_schema
+from watersmeet.runners.spark.schemas import empty_frame, spark_schema
 from watersmeet.site.effects import Effects, folder_of
 from watersmeet.site.result_files import ResultFormat, StagedFormat
 from watersmeet.site.travel import NOTHING

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from watersmeet.driver.topology import PROMISES_OF, WORD, Topology, promises_name
 from watersmeet.model.plan import Column, Key, Stream, quoted
 from watersmeet.operators.promises.patterns import KEY
+from watersmeet.runners.spark.schemas import null
 from watersmeet.runners.spark.split import all_of, expression, hash_of, is_whole
-from watersmeet.runners.spark.types import null
 from watersmeet.site.layout import ROW, Layout, pack, slot_name
 
 STREAM = "#stream"

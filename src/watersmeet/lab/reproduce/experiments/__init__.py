@@ -8,12 +8,9 @@ from importlib import import_module
 from watersmeet.lab.reproduce.experiment import Experiment
 
 _MODULES = (
-    "spill_16",
-    "spill_16_fan_out",
+    "spill_run_time",
     "spill_17",
     "spill_18",
-    "spill_19",
-    "spill_20",
     "spill_cleanup",
     "lazy_06",
     "lazy_07",

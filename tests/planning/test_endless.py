@@ -4,7 +4,7 @@ import pytest
 from watersmeet.api.checks import check_ends
 from watersmeet.model.query import JoinNode, Query, StreamNode
 from watersmeet.planning import plan
-from watersmeet.planning.unbounded import unbounded
+from watersmeet.planning.endless import unbounded
 
 INSTANT = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", INSTANT), ("d", pa.int64())])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from watersmeet.lab.bench.aligned import table
+from watersmeet.lab.bench.text import table
 from watersmeet.lab.spill.judge import Verdict
 from watersmeet.lab.spill.order import Order
 from watersmeet.lab.spill.trial import NAMES, Cell, Score
