@@ -26,8 +26,8 @@ from watersmeet.planning.promises import named_columns
 from watersmeet.planning.views import stream_view
 from watersmeet.runners.spark.determinism import refuse_changing_columns
 from watersmeet.runners.spark.punctuations import normal_form
-from watersmeet.runners.spark.session import check_session, is_case_sensitive
 from watersmeet.runners.spark.schemas import arrow_schema
+from watersmeet.runners.spark.session import check_session, is_case_sensitive
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
