@@ -236,6 +236,7 @@ def _value(column: Column, source: Input) -> str:
 def in_slots(sql: str, layout: Layout) -> str:
     """Canonical SQL over streams' columns as SQL over the slots they are in; what stands in quotes stays.
 
+    >>> import pyarrow as pa
     >>> layout = Layout((pa.int64(),), {0: ((Column("A", "x"), 0),)})
     >>> in_slots("`A`.`x` > 3 AND `A`.`x` <> '`A`.`x`'", layout)
     "`#s0` > 3 AND `#s0` <> '`A`.`x`'"
