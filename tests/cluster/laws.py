@@ -1,4 +1,4 @@
-"""The laws of disturbed joins, time, outer joins, promises, aggregates, rings and functions on two real executors.
+"""The laws on two real executors, between which groups move, are split and are parked all the time.
 
 A program of its own.
 """
@@ -11,16 +11,22 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from tests.crash.query import session
 from tests.law import test_law_of_aggregates_on_spark as aggregates
+from tests.law import test_law_of_histories_on_spark as histories
 from tests.law import test_law_of_outer_joins_on_spark as outer
 from tests.law import test_law_of_rings_on_spark as rings
 from tests.law import test_law_of_time_on_spark as times
 from tests.law import test_law_on_spark as joins
+from tests.law.test_law_of_histories import latest_cases
 from tests.law.test_law_on_spark import LAW
+from tests.support.disturbing import disturbed
 from tests.support.draws import outer_cases, promised_cases, skewed_cases, timed_cases
 
 OPTIONS = st.fixed_dictionaries(
     {"partitionGroups": st.sampled_from([1, 7, 300]), "sites": st.integers(2, 3)},
-    optional={"memoryBudget": st.sampled_from(["1", "500"])},
+    optional={
+        "memoryBudget": st.sampled_from(["1", "500"]),
+        "adaptation": st.sampled_from(["none", "memory", "flux"]),
+    },
 )
 
 
@@ -29,20 +35,19 @@ def main(examples: int, *names: str) -> None:
     warnings.simplefilter("ignore")
     spark = session("local-cluster[2,1,512]")
     some = settings(LAW, max_examples=examples, database=None, derandomize=True)
-    for law in (_disturbed, _times, _outer, _promises, _aggregates, _rings, _functions):
+    for number, law in enumerate(LAWS):
         if names and law.__name__ not in names:
             continue
-        some(law(spark))()
-        print("holds", law.__name__, flush=True)  # noqa: T201
+        with disturbed(number) as suggested:
+            some(law(spark))()
+        print("holds", law.__name__, dict(suggested), flush=True)  # noqa: T201
     spark.stop()
 
 
-def _disturbed(spark: SparkSession):
-    """Groups move, are split and are parked between executors."""
-
-    @given(skewed_cases(), joins.DISTURBED, joins.SEEDS)
-    def law(case, options, seed) -> None:
-        joins.check_disturbed(spark, case, options, seed)
+def _joins(spark: SparkSession):
+    @given(skewed_cases(), OPTIONS)
+    def law(case, options) -> None:
+        joins.check_options(spark, case, options)
 
     return law
 
@@ -71,6 +76,22 @@ def _promises(spark: SparkSession):
     return law
 
 
+def _kept_promises(spark: SparkSession):
+    @given(promised_cases(outer=False), OPTIONS)
+    def law(case, options) -> None:
+        times.check(spark, case, options, shortcut=False)
+
+    return law
+
+
+def _histories(spark: SparkSession):
+    @given(latest_cases(windows=False), OPTIONS)
+    def law(case, options) -> None:
+        histories.check(spark, case, options, shortcut=False)
+
+    return law
+
+
 def _aggregates(spark: SparkSession):
     @given(aggregates.CASES, OPTIONS)
     def law(case, options) -> None:
@@ -95,6 +116,9 @@ def _functions(spark: SparkSession):
         rings.check(spark, case, {"memoryBudget": "64m", **options}, shortcut=False)
 
     return law
+
+
+LAWS = (_joins, _times, _outer, _promises, _kept_promises, _aggregates, _histories, _rings, _functions)
 
 
 if __name__ == "__main__":

@@ -187,6 +187,43 @@ def test_a_driver_that_was_taken_over_from_gives_nothing_more_to_the_sink(query)
     assert query.rows == query.expected
 
 
+def test_a_driver_whose_files_another_has_cleared_away_is_told_of_that_driver(query, monkeypatch):
+    query.epoch(0)
+    old, real = query.running, query.running.runner._run_level  # noqa: SLF001
+
+    def taken_over_amid_a_level(*arguments):
+        results = real(*arguments)
+        monkeypatch.undo()
+        query.running = query.another()
+        query.epoch(1)
+        query.epoch(2)
+        return results
+
+    monkeypatch.setattr(old.runner, "_run_level", taken_over_amid_a_level)
+    with pytest.raises(CheckpointInUseError, match="was taken over"):
+        old.epoch(batch(1))
+    assert isinstance(old.loop.error, CheckpointInUseError)
+    assert query.rows == query.expected
+    assert query.hidden == []
+
+
+def test_two_drivers_may_publish_the_same_version_at_once(query, monkeypatch):
+    files, root = publishing.open_files(str(query.out))
+
+    class Overtaken:
+        def __getattr__(self, name):
+            return getattr(files, name)
+
+        def mv(self, source, target):
+            files.mv(source, target)
+            files.mv(source, target)
+
+    monkeypatch.setattr(publishing, "open_files", lambda _: (Overtaken(), root))
+    query.epoch(0)
+    assert query.rows == query.expected
+    assert query.hidden == []
+
+
 def test_leftovers_of_attempts_that_were_never_committed_are_cleared(query):
     query.epoch(0)
     for _ in range(2):

@@ -279,7 +279,6 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
     def _check(self, name: str, df: DataFrame) -> None:
         self.check_name(name, self._frames)
         self._check_frame(f"stream {name}", df)
-        refuse_changing_columns(name, df)
 
     def _check_frame(self, what: str, df: DataFrame) -> None:
         if not isinstance(df, DataFrame):
@@ -294,6 +293,7 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
                 why="it has all its rows already",
                 how="make it with spark.readStream, or join it with Spark's own join",
             )
+        refuse_changing_columns(what, df)
 
 
 def _names(stream: str, unique: object) -> tuple[str, ...]:

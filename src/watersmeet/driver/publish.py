@@ -32,10 +32,19 @@ def _publish(results: ResultFiles) -> None:
             source, target = f"{root}/{hidden}", f"{root}/{name}"
             if files.exists(source):
                 files.makedirs(target.rpartition("/")[0], exist_ok=True)
-                files.mv(source, target)
+                _move(files, source, target)
         for folder in _staging_folders(results):
             if files.exists(f"{root}/{folder}"):
                 files.rm(f"{root}/{folder}", recursive=True)
+
+
+def _move(files: "AbstractFileSystem", source: str, target: str) -> None:
+    """Give a file its name, unless the next driver does so at the same time."""
+    try:
+        files.mv(source, target)
+    except FileNotFoundError:
+        if not files.exists(target):
+            raise
 
 
 def tidy(path: str, manifest: Manifest, form: ResultFormat | None = None) -> None:

@@ -14,7 +14,8 @@ A crash before 4 leaves version *n*; the step is repeated, and the outcome is th
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Generic
 
@@ -27,7 +28,7 @@ from watersmeet.driver.publish import publish, tidy
 from watersmeet.driver.relocating import RelocationLog
 from watersmeet.driver.task_specs import TaskSpecs
 from watersmeet.driver.topology import Topology
-from watersmeet.model.errors import StorageError, WorkerError
+from watersmeet.model.errors import CheckpointInUseError, StorageError, WorkerError
 from watersmeet.model.ids import BatchId, OperatorId
 from watersmeet.site.effects import Effects
 from watersmeet.site.result_files import ResultFormat
@@ -105,11 +106,13 @@ class Stepper(Generic[Batch]):
 
     def epoch(self, batch: Batch, batch_id: BatchId) -> Taken:
         """Join a batch of the input."""
-        return self._step("epoch", batch, lambda _, __: FinishBatch(batch_id))
+        with self._telling_of_another_driver():
+            return self._step("epoch", batch, lambda _, __: FinishBatch(batch_id))
 
     def clean(self) -> Taken:
         """Produce the results that the last version has begun to clean."""
-        taken = self._step("cleanup", None, self._finish_cleaning)
+        with self._telling_of_another_driver():
+            taken = self._step("cleanup", None, self._finish_cleaning)
         self.observer.weigh(self.manifest)
         read = sum(each.cleaned_bytes for each in taken.effects)
         self.coordinator.cleaning.learn(read, sum(taken.laps_ms.values()) / 1000)
@@ -178,6 +181,18 @@ class Stepper(Generic[Batch]):
         dropped = sum(change.rows for change in decided if isinstance(change, DropRows))
         passed_on = sum(isinstance(change, PassPromises) for change in decided)
         return Taken(done.effects, clock.laps_ms, done.results, dropped, passed_on)
+
+    @contextmanager
+    def _telling_of_another_driver(self) -> Iterator[None]:
+        """Say so if a step failed after another driver took the checkpoint over, for that one clears files away."""
+        try:
+            yield
+        except CheckpointInUseError:
+            raise
+        except Exception:
+            with suppress(StorageError):  # what has failed is told, and not that storage cannot be asked
+                self.checkpoint.check_owner()
+            raise
 
     def _plan(self, manifest: Manifest, batch: Batch | None) -> Step[Batch]:
         """What the tasks of the next step are told."""

@@ -112,7 +112,8 @@ class Receiver:
     def _round(self) -> Round:
         pointers = {tag: runs.pop(0) for tag, runs in self._pointers.items() if runs}
         by_kind = self._sorted() if self._rows else {}
-        rows = by_kind.get(Kind.ROW) or {tag: _sort_parcels(parts) for tag, parts in self._parcels.items()}
+        packed = {tag: _sort_parcels(parts) for tag, parts in self._parcels.items()}
+        rows = by_kind.get(Kind.ROW, {}) | packed  # an input is sent in one way only
         unmatched = {tag: open_run(self.spec.storage, runs.pop(0)) for tag, runs in self._unmatched.items() if runs}
         rows, probes = self._told_apart(rows)
         probe_runs = tuple(self._probes)

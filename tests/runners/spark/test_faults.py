@@ -1,7 +1,10 @@
 """What went wrong once, on Spark: each of these failed before it was put right."""
 
+import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +18,7 @@ import watersmeet as wm
 from watersmeet.adapt.moving.distribution import even
 from watersmeet.operators.join.task import BATCH_LIMIT_BYTES
 from watersmeet.planning.group_columns import traced
-from watersmeet.runners.spark.session import STREAM_SETTINGS
+from watersmeet.runners.spark.session import STREAM_SETTINGS, this_python
 from watersmeet.state.changes import ReplacePlan
 
 pytestmark = pytest.mark.spark
@@ -94,7 +97,36 @@ def test_functions_marked_as_not_deterministic_are_refused_and_harmless_ones_are
     flow, frame = wm.Flow(spark), wm.testing.replay(spark, tables())
     with pytest.raises(wm.WatersmeetError, match="marked as not deterministic"):
         flow.stream("A", frame.withColumn("x", changing()))
-    flow.stream("B", frame.withColumn("file", F.input_file_name()).withColumn("now", F.current_timestamp()))
+    harmless = frame.withColumn("file", F.input_file_name()).withColumn("now", F.current_timestamp())
+    flow.stream("B", harmless)
+    with pytest.raises(wm.WatersmeetError, match="marked as not deterministic"):
+        flow.stream("C", harmless.withColumn("x", F.abs(changing())))
+
+
+def test_punctuations_that_change_when_they_are_evaluated_again_are_refused(spark):
+    flow, frame = wm.Flow(spark), wm.testing.replay(spark, tables())
+    flow.stream("A", frame)
+    column = frame.columns[0]
+    with pytest.raises(wm.WatersmeetError, match=r"of punctuations of stream A is computed with rand\(\)"):
+        flow.punctuations("A", frame.select((F.rand() * 0 + F.col(column)).alias(column)))
+
+
+def test_queries_that_start_at_once_leave_the_interpreter_as_it_was(monkeypatch):
+    monkeypatch.delenv("PYSPARK_PYTHON")
+
+    context = SimpleNamespace(master="local[2]", pythonExec="python-of-the-user")
+    session = SimpleNamespace(_sc=context, conf={})
+
+    def make() -> None:
+        for _ in range(200):
+            with this_python(session):
+                assert context.pythonExec == sys.executable
+                time.sleep(0)
+
+    with ThreadPoolExecutor(8) as pool:
+        for each in [pool.submit(make) for _ in range(8)]:
+            each.result()
+    assert context.pythonExec == "python-of-the-user"
 
 
 def test_parcels_that_a_merge_join_holds_on_the_heap_are_bounded_by_bytes():

@@ -44,6 +44,20 @@ def test_a_function_reads_staged_results_as_often_as_it_likes(spark, tmp_path, s
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("read", [0, 1])
+@pytest.mark.parametrize("staged_from", [0, None])
+def test_results_are_counted_whatever_a_function_reads_of_them(spark, tmp_path, read, staged_from):
+    def function(rows, _):
+        return rows.limit(read).collect() if read else None
+
+    rows = relation(spark, tmp_path).where("B.n <> 'x'").select("A.v", "B.n")
+    with wm.testing.thrown(staged_from=staged_from):
+        query = rows.writeStream.foreachBatch(function).option("sites", 2).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert [each["sink"]["numOutputRows"] for each in query.recentProgress] == [1, 2, 0]
+
+
+@pytest.mark.spark
 def test_few_results_are_handed_over_without_files(spark, tmp_path):
     files = []
 

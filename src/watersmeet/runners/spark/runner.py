@@ -84,10 +84,9 @@ class SparkRunner:
         started = time.monotonic()
         written = job.give_to_sink()
         effects = self._effects()
-        is_read = len(effects) == step.tasks
-        if not is_read:
-            started, job.way = time.monotonic(), "long"
-            run_unread(job.long_way())
+        if len(effects) != step.tasks:
+            started = time.monotonic()
+            job.compute_unread()
             effects = self._effects()
         if step.batch is not None and effects:
             load = Load.of(effects, writes_files=job.step.levels[-1].files is not None)
@@ -95,8 +94,8 @@ class SparkRunner:
             self.local.learn(job.way, load, took_ms, step.levels, job.input_bytes)
         self.staging.learn(step, effects)
         if (form := staged(job.step)) is not None:
-            written, is_read = job.write(staged_rows(ready.session, form, effects)), True
-        results = job.results() if is_read else None
+            written = job.write(staged_rows(ready.session, form, effects))
+        results = job.results()
         executors = () if ready.exchange.leads else executor_names(self.session)
         done = replace(self._done(step, effects, written), results=results)
         return replace(done, executors=executors, slots=default_sites(self.session))
@@ -162,6 +161,7 @@ class Job:
     ready: Ready
     way: Way = "long"
     _observed: Observation | None = None
+    _counted: DataFrame | None = None
 
     def give_to_sink(self) -> Written | None:
         """Have the sink consume the rows, by the way that should be quicker; if that is given up, by the other."""
@@ -212,16 +212,36 @@ class Job:
 
     def write(self, rows: DataFrame) -> Written | None:
         """Have the sink consume the rows that the root gave."""
-        runner, root = self.runner, self.step.manifest.plan.root
-        finished = runner.projection.apply(finish(rows, self.step.topology))
-        if root.filters or runner.projection.filters:
+        finished = self.runner.projection.apply(finish(rows, self.step.topology))
+        if self._has_filters and staged(self.step) is not None:
+            self._counted = finished
+        elif self._has_filters:
             self._observed = Observation()
             finished = finished.observe(self._observed, F.count(F.lit(1)).alias("results"))
-        return runner.sink.write(finished, self.step.epoch)
+        return self.runner.sink.write(finished, self.step.epoch)
+
+    def compute_unread(self) -> None:
+        """Have the tasks run for their effects alone, the long way; results are counted even so."""
+        rows, self.way, self._observed = self.long_way(), "long", None
+        if self._has_filters and self.step.has_results and self.step.levels[-1].files is None:
+            self._observed = Observation()
+            rows = self.runner.projection.apply(finish(rows, self.step.topology))
+            rows = rows.observe(self._observed, F.count(F.lit(1)).alias("results"))
+        run_unread(rows)
 
     def results(self) -> int | None:
-        """How many results filters have let pass to the sink; None where there are none. To be asked after all ran."""
+        """How many results filters have let pass; None where there are no filters. To be asked after all ran.
+
+        Of staged results a sink may read some, or none at all, so they are counted by a job of their own.
+        """
+        if self._counted is not None:
+            return self._counted.count()
         return None if self._observed is None else int(self._observed.get["results"])
+
+    @property
+    def _has_filters(self) -> bool:
+        """Whether the sink may get fewer rows than the root makes."""
+        return bool(self.step.manifest.plan.root.filters or self.runner.projection.filters)
 
     def _first_delta(self) -> DataFrame | None:
         batch = self.step.batch

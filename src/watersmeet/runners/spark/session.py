@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from pyspark.sql import SparkSession
 from watersmeet.model.errors import QueryError, UnsupportedError, WorkerError
 
 DEFAULT_SITES = 4
+
+_INTERPRETER = threading.Lock()
 
 # What one epoch's job needs, set on the session Spark clones for the stream, never on the user's. Adaptive execution
 # would plan each level by itself; a union must keep sites apart; a merge join may not hold a whole delta on the heap:
@@ -88,7 +91,8 @@ def this_python(spark: SparkSession) -> Iterator[None]:
 
     Spark starts ``python3`` from the PATH where neither ``PYSPARK_PYTHON`` nor a setting names an interpreter, and
     that one often lacks the packages of the driver's virtual environment. A function keeps the interpreter it was made
-    with, so the session is left as it was.
+    with, and Spark has no other way to name one; so the session is left as it was. One query at a time does this, or
+    one would put back what another has set.
     """
     context = getattr(spark, "_sc", None)
     local = context is not None and str(context.master).startswith("local")
@@ -96,11 +100,12 @@ def this_python(spark: SparkSession) -> Iterator[None]:
     if context is None or not local or chosen:
         yield
         return
-    before, context.pythonExec = context.pythonExec, sys.executable
-    try:
-        yield
-    finally:
-        context.pythonExec = before
+    with _INTERPRETER:
+        before, context.pythonExec = context.pythonExec, sys.executable
+        try:
+            yield
+        finally:
+            context.pythonExec = before
 
 
 def start_workers(spark: SparkSession, sites: int) -> Future[None]:
