@@ -11,6 +11,8 @@ import json
 import shutil
 import sys
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from unittest.mock import patch
@@ -60,12 +62,7 @@ def results_of(table: pa.Table) -> list[list[object]]:
 
 def make(folder: Path) -> None:
     """Make the checkpoint below a folder, with the inputs and results so far beside it."""
-    numbers = count(1)
-    with (
-        patch.object(uuid, "uuid4", lambda: uuid.UUID(int=next(numbers) << 80)),
-        patch.object(versions, "SNAPSHOT_LEAST", 4),
-        patch.object(versions, "SNAPSHOT_MOST", 4),
-    ):
+    with drawn_the_same():
         query = opened(folder / "checkpoint")
         batches = [rows(epoch) for epoch in range(EPOCHS)]
         results = [row for batch in batches for row in results_of(query.epoch(batch))]
@@ -73,6 +70,23 @@ def make(folder: Path) -> None:
         query.loop.close()
     inputs = [{name: table.to_pydict() for name, table in batch.items()} for batch in batches]
     (folder / "so_far.json").write_text(json.dumps({"inputs": inputs, "results": sorted(results)}) + "\n")
+    left_out(folder)
+
+
+@contextmanager
+def drawn_the_same() -> Iterator[None]:
+    """Names are the same each time, and there is a snapshot soon."""
+    numbers = count(1)
+    with (
+        patch.object(uuid, "uuid4", lambda: uuid.UUID(int=next(numbers) << 80)),
+        patch.object(versions, "SNAPSHOT_LEAST", 4),
+        patch.object(versions, "SNAPSHOT_MOST", 4),
+    ):
+        yield
+
+
+def left_out(folder: Path) -> None:
+    """Leave out what tells a host or a process."""
     for name in ("owners", "effects"):
         shutil.rmtree(folder / "checkpoint/state" / name)
     (folder / "checkpoint/state/lock").unlink()
