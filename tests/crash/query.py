@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
-from tests.crash.variants import GROUPED_BY, SHOWN, TOLD, Variant, tables
+from tests.crash.variants import EPOCHS, GROUPED_BY, SHOWN, TOLD, Variant, tables
 from tests.support.oracle import multiset
 
 import watersmeet as wm
@@ -21,8 +21,15 @@ def start(spark: SparkSession, folder: Path, seed: int, *, now: bool = True) -> 
     """Start, or go on with, the query of a folder."""
     variant = Variant.of(seed)
     flow = wm.Flow(spark)
-    frames = {name: wm.testing.replay(spark, parts, str(folder / name)) for name, parts in tables(seed).items()}
-    a, b, c = (flow.stream(name, frame, **variant.times) for name, frame in frames.items())
+    made = tables(seed)
+    frames = {name: wm.testing.replay(spark, parts, str(folder / name)) for name, parts in made.items()}
+    nodes = variant.streams(made["A"][0].schema)
+    a, b, c = (
+        flow.stream(name, frame, unique=nodes[name].unique or None, **variant.times) for name, frame in frames.items()
+    )
+    for name, promised in variant.promises.items():
+        told = [promised.written(epoch, made[name][0].schema) for epoch in range(EPOCHS)]
+        flow.punctuations(name, wm.testing.replay(spark, told, str(folder / f"{name}-promises")))
     first, second = variant.conditions
     rows = a.join(b, on=first).join(c, on=second, how=variant.how)
     if variant.kind == "aggregate":

@@ -83,7 +83,7 @@ def check(folder: Path, seed: int, kill_at: Moment | None) -> Run:
     run = Run(folder, seed, kill_at)
     got, wanted = run.results, expected(seed)
     assert got == wanted, f"{kill_at}: {difference(got, wanted)}"
-    if run.variant.times:
+    if run.variant.times or run.variant.promises:
         assert run.rejected == rejected(seed), kill_at
     return run
 

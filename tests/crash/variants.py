@@ -7,6 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 from tests.support.oracle import answer
+from tests.support.punctuations import Punctuated
 from tests.support.rules import accepted_rows, lives_overlap
 
 from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, JoinNode, Query, StreamNode
@@ -16,7 +17,7 @@ EPOCHS = 4
 WITH_BUDGET = 1000
 """Queries of this seed and above have far too little memory, so they spill and clean up."""
 
-KINDS = ("inner", "windowed", "outer", "aggregate", "ring")
+KINDS = ("inner", "windowed", "outer", "aggregate", "ring", "promised")
 WAYS = 8
 """Seeds that are alike but for how results are written and rows travel."""
 
@@ -39,7 +40,7 @@ class Variant:
 
     @classmethod
     def of(cls, seed: int) -> "Variant":
-        """All ways within eight seeds, and all kinds within five times as many."""
+        """All ways within eight seeds, and all kinds within as many times that as there are."""
         kind = KINDS[seed % WITH_BUDGET // WAYS % len(KINDS)]
         key = "m" if seed // 4 % 2 == 0 else "t"
         return cls(kind, bool(seed % 2), seed // 2 % 2 == 0, key, seed >= WITH_BUDGET)
@@ -62,23 +63,38 @@ class Variant:
     @property
     def how(self) -> str:
         """The kind of the second join."""
-        return "left" if self.kind == "outer" else "inner"
+        return {"outer": "left", "promised": "full"}.get(self.kind, "inner")
 
     @property
     def ends_input(self) -> bool:
         """Whether some results come only when all input has ended."""
-        return self.kind in ("outer", "aggregate")
+        return self.kind in ("outer", "aggregate", "promised")
 
     @property
     def times(self) -> dict[str, object]:
         """What is said of the times of every stream."""
-        if self.kind == "inner":
+        if self.kind in ("inner", "promised"):
             return {}
         return {"time": "ts", "window": timedelta(microseconds=WINDOW), "watermark": timedelta(microseconds=DELAY)}
 
     def streams(self, schema: pa.Schema) -> dict[str, StreamNode]:
         said = ("ts", WINDOW, DELAY) if self.times else ()
-        return {name: StreamNode(name, schema, *said) for name in "ABC"}
+        streams = {name: StreamNode(name, schema, *said) for name in "ABC"}
+        if self.kind == "promised":
+            streams |= {
+                "A": StreamNode("A", schema, unique=("id",)),
+                "C": StreamNode("C", schema, punctuated=(self.key,)),
+            }
+        return streams
+
+    @property
+    def promises(self) -> dict[str, Punctuated]:
+        """In every epoch C promises some of the keys that the second level joins on."""
+        if self.kind != "promised":
+            return {}
+        numbers = [[3 * epoch + n for n in range(3)] for epoch in range(EPOCHS)]
+        told = [[n if self.key == "m" else f"t{n}" for n in some] for some in numbers]
+        return {"C": Punctuated((self.key,), tuple(tuple({self.key: (each,)} for each in some) for some in told))}
 
     def query(self, schema: pa.Schema) -> Query:
         """The query as the planner gets it; the API says the same in `tests.crash.query`."""
@@ -105,13 +121,18 @@ class Variant:
 
 
 def tables(seed: int) -> dict[str, list[pa.Table]]:
-    rng, has_times = np.random.default_rng(seed), bool(Variant.of(seed).times)
-    return {name: [_table(rng, epoch, has_times=has_times) for epoch in range(EPOCHS)] for name in "ABC"}
+    rng, variant = np.random.default_rng(seed), Variant.of(seed)
+    return {name: [_table(rng, epoch, variant) for epoch in range(EPOCHS)] for name in "ABC"}
 
 
 def batches(seed: int) -> list[dict[str, pa.Table]]:
-    made = tables(seed)
-    return [{name: parts[epoch] for name, parts in made.items()} for epoch in range(EPOCHS)]
+    made, promises = tables(seed), Variant.of(seed).promises
+    schema = made["A"][0].schema
+    return [
+        {name: parts[epoch] for name, parts in made.items()}
+        | {f"{name}#promises": each.table(epoch, schema) for name, each in promises.items()}
+        for epoch in range(EPOCHS)
+    ]
 
 
 def expected(seed: int) -> Counter[str]:
@@ -128,21 +149,21 @@ def rejected(seed: int) -> Counter[tuple[str, int, str]]:
 
 
 def _by_the_rules(seed: int) -> tuple[dict[str, list[pa.Table]], list[Counter[tuple[str, str]]]]:
-    made = batches(seed)
-    return accepted_rows(Variant.of(seed).streams(made[0]["A"].schema), made)
+    made, variant = batches(seed), Variant.of(seed)
+    return accepted_rows(variant.streams(made[0]["A"].schema), made, variant.promises)
 
 
-def _table(rng: np.random.Generator, epoch: int, *, has_times: bool) -> pa.Table:
+def _table(rng: np.random.Generator, epoch: int, variant: Variant) -> pa.Table:
     rows = 0 if epoch == 2 else 40
     keys = rng.integers(0, 25, rows)
-    kinds = 24 if has_times else 12  # so that some find no match
+    kinds = 24 if variant.times else 72 if variant.promises else 12  # so that some find no match
     columns = {
         "id": pa.array(rng.integers(0, 10**9, rows)),
         "k": pa.array(keys, mask=rng.random(rows) < 0.05),
         "m": pa.array(rng.integers(0, kinds, rows)),
         "t": pa.array([f"t{key}" for key in rng.integers(0, kinds, rows)], pa.string()),
     }
-    if has_times:  # some come late, and some have no time
+    if variant.times:  # some come late, and some have no time
         lags = np.where(rng.random(rows) < 0.15, rng.integers(0, 20 * SECOND_US, rows), 0)
         times = epoch * EVERY + rng.integers(0, EVERY, rows) - lags
         columns["ts"] = pa.array(times, pa.timestamp("us", "UTC"), mask=rng.random(rows) < 0.03)
