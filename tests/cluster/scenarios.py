@@ -1,13 +1,16 @@
 """Queries on a cluster of two real executor processes, one after the other. A program of its own.
 
 A scenario is ``seed``, ``seed:idle`` (cleanup comes by itself when input pauses) or ``seed:point:epoch`` (an executor
-is killed there). The seed decides how results are written, how rows travel, and whether there is too little memory.
+is killed there), each perhaps with ``remote:`` before it: state is then remote, with copies for each executor. The seed
+decides how results are written, how rows travel, and whether there is too little memory.
 """
 
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -15,14 +18,18 @@ from tests.crash.query import PATIENCE_S, finish, session, start, written
 from tests.crash.variants import expected
 from tests.support.oracle import difference
 
+import watersmeet as wm
+from watersmeet.storage.remote import FsspecStorage
 from watersmeet.testing import CrashPlan
+
+REMOTE = "remote:"
 
 
 def main(scenarios: list[str]) -> None:
     spark = session("local-cluster[2,1,512]")
     for text in scenarios:
-        seed, *rest = text.split(":")
-        with tempfile.TemporaryDirectory() as name:
+        seed, *rest = text.removeprefix(REMOTE).split(":")
+        with tempfile.TemporaryDirectory() as name, state_in(Path(name), is_remote=text.startswith(REMOTE)):
             folder = Path(name)
             os.environ.pop("WATERSMEET_CRASH", None)
             if rest == ["idle"]:
@@ -33,6 +40,18 @@ def main(scenarios: list[str]) -> None:
             assert got == wanted, f"{text}: {difference(got, wanted)}"
             print("survived", text, flush=True)  # noqa: T201
     spark.stop()
+
+
+@contextmanager
+def state_in(folder: Path, *, is_remote: bool) -> Iterator[None]:
+    """Local files as they are, or taken for remote ones."""
+    if not is_remote:
+        yield
+        return
+    remote = FsspecStorage(f"file://{folder}/checkpoint/state", cache=str(folder / "copies"))
+    with wm.testing.thrown(wrap=lambda _: remote):
+        yield
+    assert any(path.is_file() for path in (folder / "copies").rglob("*")), "no copies were made"
 
 
 def run(spark: SparkSession, folder: Path, seed: int, crash: list[str]) -> None:

@@ -4,14 +4,18 @@ import subprocess
 import sys
 
 import pytest
-from tests.crash.variants import WITH_BUDGET, Variant
+from tests.crash.variants import KINDS, WITH_BUDGET, Variant
+from tests.crash.variants import WAYS as WAYS_IN_ALL
 
 from watersmeet.testing import WORKER_POINTS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 PARCELS_TO_FILES, PARCELS_THROUGH_SPARK, SLOTS_TO_FILES, SLOTS_THROUGH_SPARK = 0, 1, 4, 5
-QUICK = [f"{WITH_BUDGET + PARCELS_THROUGH_SPARK}:mid-cleanup:5"]
+QUICK = [
+    f"{WITH_BUDGET + PARCELS_THROUGH_SPARK}:mid-cleanup:5",
+    f"remote:{WITH_BUDGET + SLOTS_TO_FILES}:mid-cleanup:5",
+]
 WAYS = (PARCELS_TO_FILES, PARCELS_THROUGH_SPARK, SLOTS_TO_FILES, SLOTS_THROUGH_SPARK)
 PLAIN = [f"{seed}" for way in WAYS for seed in (way, way + WITH_BUDGET)]
 IDLE = [f"{way + WITH_BUDGET}:idle" for way in WAYS]
@@ -21,6 +25,9 @@ KILLED_IN_CLEANUP = [
     for way in WAYS
     for point, epoch in (("mid-cleanup", 5), ("after-runs", 5), ("mid-cleanup", 7), ("before-effects", 7))
 ]
+
+OTHER_KINDS = [f"{WAYS_IN_ALL * kind + way}" for kind in range(1, len(KINDS)) for way in (2, 3, 6, 7)]
+REMOTE = [f"remote:{text}" for text in (*PLAIN[::3], *IDLE[:1], *KILLED[::3], *KILLED_IN_CLEANUP[::3])]
 
 
 def survive(scenarios: list[str], timeout_s: int) -> None:
@@ -43,7 +50,9 @@ def test_queries_survive_spills_cleanup_and_the_loss_of_executors_on_a_cluster()
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize(
-    "scenarios", [PLAIN, IDLE, KILLED, KILLED_IN_CLEANUP], ids=["plain", "idle", "killed", "cleanup"]
+    "scenarios",
+    [PLAIN, IDLE, KILLED, KILLED_IN_CLEANUP, OTHER_KINDS, REMOTE],
+    ids=["plain", "idle", "killed", "cleanup", "kinds", "remote"],
 )
 def test_all_ways_survive_everything_on_a_cluster(scenarios):
     survive(scenarios, 2900)
