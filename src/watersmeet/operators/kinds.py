@@ -2,7 +2,8 @@
 
 The task of a site only drives: it brings an operator the rows it had and those that arrived, and hands on what the
 operator yields. Everything that makes a join a join is in the operator's own task. A new kind is a folder beside `join`
-and an entry in `KINDS`; it then is spilled, moved, cleaned and recovered like any other.
+and an entry in `KINDS`; it then is spilled, moved, cleaned and recovered like any other. What promises mean to it, and
+until when its rows are asked for, is told apart by kind in `driver.promises` and `state.promises`.
 
 | question | answered by |
 |---|---|
