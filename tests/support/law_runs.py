@@ -19,6 +19,7 @@ from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from tests.support.oracle import multiset
 from watersmeet.adapt.merging import choice as merging
+from watersmeet.adapt.merging import purging
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.adapt.registry import LISTENERS, THRESHOLDS, Registry
 from watersmeet.adapt.spilling import STRATEGIES
@@ -68,8 +69,9 @@ def too_little_memory(chance: random.Random) -> MemoryOptions:
 
 @contextmanager
 def merged_early() -> Iterator[pytest.MonkeyPatch]:
-    """Two runs are enough for a merge."""
+    """Two runs are enough for a merge, and nothing is so small that it is looked at again and again."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(purging, "SMALL_BYTES", 0)
         for limit in ("FAN_IN", "SETTLED_FAN_IN", "CLOSED_FAN_IN"):
             patch.setattr(merging, limit, 2)
         yield patch

@@ -29,6 +29,7 @@ from watersmeet.adapt.statistics import Statistics
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.state.changes import Change
 from watersmeet.state.groups import GroupSet
+from watersmeet.state.looks import Look
 from watersmeet.state.manifest import LIVE, Manifest
 
 GENERATIONS_MAX = 64
@@ -94,8 +95,8 @@ class View:
 class Merge:
     """Runs of an input to be merged into one by a site's task, as far as they hold some groups of a generation.
 
-    Of one run, to ``purge_at``: it is written anew if more than this part of its rows can go. Slices of a ring are
-    merged that are ``since`` the same version.
+    Of one run, with a ``look``: it is written anew only if enough of its rows can go. Slices of a ring are merged that
+    are ``since`` the same version.
     """
 
     site: SiteId
@@ -105,7 +106,7 @@ class Merge:
     groups: GroupSet
     generation: int = LIVE
     reason: str = ""
-    purge_at: float | None = None
+    look: Look | None = None
     since: int = 0
 
 

@@ -34,8 +34,19 @@ from watersmeet.adapt.policy import MemoryOptions, Merge, Policy, Suggestion, Vi
 from watersmeet.adapt.registry import Registry, events_of, listens_at
 from watersmeet.adapt.spilling.policy import Choose, SpillPolicy
 from watersmeet.model.ids import OperatorId
+from watersmeet.site.effects import Effects
 from watersmeet.state.applying import apply_all
-from watersmeet.state.changes import Change, ChangeRegistry, DropRows, FinishCleaning, MoveGroups, Reroute, SpillGroups
+from watersmeet.state.changes import (
+    AddRun,
+    Change,
+    ChangeRegistry,
+    DropRows,
+    FinishCleaning,
+    MergeRuns,
+    MoveGroups,
+    Reroute,
+    SpillGroups,
+)
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest
 
@@ -71,6 +82,7 @@ class Coordinator:
     registry: Registry = field(default_factory=Registry)
     movers: Sequence[Policy] = ()
     announces: bool = False
+    purging: Purging = field(default_factory=Purging)
     _registry_changes: deque[ChangeRegistry] = field(default_factory=deque)
 
     @classmethod
@@ -105,7 +117,7 @@ class Coordinator:
         ]
         policies: list[Policy] = [merging, ExpirePolicy(), *forgetting, *placing, spilling, *parking, cleaning]
         policies += [DuePolicy(), RevivePolicy(options)]
-        return cls(policies, cleaning, options, movers=moving)
+        return cls(policies, cleaning, options, movers=moving, purging=purging)
 
     def change_registry(self, registry: Registry, reason: str) -> None:
         """Go on with another registry from the next decision on; it is told with the next version."""
@@ -124,6 +136,16 @@ class Coordinator:
     def merges(self, view: View) -> list[Merge]:
         """The merges that the tasks of the next step shall do."""
         return [each for each in self._taken(view) if isinstance(each, Merge)]
+
+    def learn(self, manifest: Manifest, effects: Sequence[Effects]) -> None:
+        """Take in what the tasks of a step did that has read a manifest."""
+        levels = {operator.id: operator.level for operator in manifest.plan.operators}
+        self.purging.forget_others(manifest)
+        for each in effects if any(stream.has_promises for stream in manifest.plan.streams) else ():
+            written = (one for one in each.changes if isinstance(one, AddRun | MergeRuns))
+            # What is kept for a higher level was not asked whether it can go.
+            own = [one for one in written if levels[one.run.operator] == each.level]
+            self.purging.learn(manifest, each.site, own, each.looked)
 
     def finish_cleaning(self, manifest: Manifest, read_bytes: int, results: int) -> FinishCleaning:
         """What becomes of the groups that a step has cleaned."""

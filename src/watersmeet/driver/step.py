@@ -165,6 +165,7 @@ class Stepper(Generic[Batch]):
 
         told = _changes_of(step, done)
         counted = self.observer.observe(manifest, done.effects, clock.laps_ms["run"])
+        self.coordinator.learn(manifest, done.effects)
         after = apply_all(manifest, [*told, *counted])
         left = to_fetch(done.effects)
         self.relocations.tasks_ended(manifest, left, is_epoch=batch is not None)

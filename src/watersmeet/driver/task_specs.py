@@ -146,6 +146,8 @@ def _site_slice(
     """What one site needs to know of the manifest for some operators."""
     live = {operator.id: tuple(manifest.probed(operator.id, site)) for operator in operators}
     inputs = {(source.operator, source.name): source for operator in operators for source in operator.inputs}
+    rules = {pair: expiry.purges.get(source.tag) for pair, source in inputs.items()}
+    missing = {operator.id: manifest.spilled(operator.id) for operator in operators}
     orders = [
         MergeOrder(
             inputs[m.operator, m.input],
@@ -154,13 +156,13 @@ def _site_slice(
             m.generation,
             m.reason,
             expiry.limits.get((m.operator, m.input)),
-            expiry.spilled.get(m.operator, GroupSet()),
-            expiry.purges.get(inputs[m.operator, m.input].tag),
-            m.purge_at,
+            expiry.spilled.get(m.operator, GroupSet()) if manifest.is_ring(m.operator) else missing[m.operator],
+            rules[m.operator, m.input],
+            m.look,
             m.since,
         )
         for m in merges
-        if m.site == site and (m.operator, m.input) in inputs
+        if m.site == site and (m.operator, m.input) in inputs and (m.look is None or rules[m.operator, m.input])
     ]
     asked = {name for name, _ in expiry.ends if name in live}
     asked |= {operator.id for operator in operators if operator.preserved and manifest.promised}

@@ -18,6 +18,7 @@ import msgspec
 from watersmeet.model.ids import EpochId, OperatorId, SiteId
 from watersmeet.operators.costs import Cost
 from watersmeet.state.changes import AddPromises, AddRun, MergePromises, MergeRuns
+from watersmeet.state.looks import Looked
 from watersmeet.state.stored import from_json, to_json
 from watersmeet.state.vectors import Vector
 from watersmeet.storage.base import Storage
@@ -41,7 +42,8 @@ class Effects(msgspec.Struct, frozen=True):
     Times are in milliseconds, but for the ``latest`` event times of the streams' rows, and for those before which
     punctuations promise none, which are in microseconds. By other punctuations, streams have ``ended``. Rows that
     nothing can come for any more are joined and ``not_stored``. So many bytes are left ``to_fetch`` of groups that are
-    going to come. ``costs`` tell what each of an operator's tests has taken and dropped.
+    going to come. ``costs`` tell what each of an operator's tests has taken and dropped. Slices that were ``looked`` at
+    for rows that can go are told if they stay as they are.
     """
 
     level: int
@@ -69,6 +71,7 @@ class Effects(msgspec.Struct, frozen=True):
     promised_until: dict[str, int] = {}
     to_fetch: int = 0
     costs: dict[OperatorId, tuple[Cost, ...]] = {}
+    looked: tuple[Looked, ...] = ()
 
 
 class Report(Protocol):

@@ -43,6 +43,10 @@ class End:
         kept = np.flatnonzero(~gone)
         return SortedRows(rows.hashes[kept], take_rows(rows.rows, kept))
 
+    def count_promised(self, rows: SortedRows) -> int:
+        """How many of some stored rows can go by promised keys; those that have ended by their times do not count."""
+        return int((self._are_promised(rows, arriving=False) & ~self._have_ended(rows)).sum())
+
     def _have_ended(self, rows: SortedRows) -> Mask:
         if self.limit is None or self.source.life is None:
             return np.zeros(len(rows), dtype=np.bool_)

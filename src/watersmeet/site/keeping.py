@@ -13,9 +13,11 @@ from watersmeet.operators.spec import InputSpec
 from watersmeet.site.expiry import End
 from watersmeet.site.merging import merge
 from watersmeet.site.promises import PromiseReader, PromiseWriter
+from watersmeet.site.purging import Purger
 from watersmeet.site.spec import LevelSpec, MergeOrder
 from watersmeet.state.changes import AddPromises, AddRun, MergePromises, MergeRuns
 from watersmeet.state.groups import GroupSet
+from watersmeet.state.looks import Looked
 from watersmeet.state.manifest import RunFile
 from watersmeet.state.rows import SortedRows
 from watersmeet.state.runs import RunName, run_name, write_run
@@ -25,6 +27,7 @@ from watersmeet.state.runs import RunName, run_name, write_run
 class Keeper:
     """Writes files for one attempt of a task, and remembers the ``changes`` they are; some rows are ``not_stored``.
 
+    Slices that were ``looked`` at for rows that can go, and have too few, are left as they are.
     ``promises_s`` is how long promises took: finding and dropping the rows that they let go, and their stores.
     """
 
@@ -33,11 +36,16 @@ class Keeper:
     changes: list[AddRun | MergeRuns | AddPromises | MergePromises] = field(default_factory=list)
     not_stored: int = 0
     promises_s: float = 0.0
+    looked: list[Looked] = field(default_factory=list)
 
     @cached_property
     def reader(self) -> PromiseReader:
         """The promises there are."""
         return PromiseReader(self.spec.storage, self.spec.stores)
+
+    @cached_property
+    def _purger(self) -> Purger:
+        return Purger(self.spec.storage, self.spec.groups, self.reader)
 
     @cached_property
     def promises(self) -> PromiseWriter:
@@ -64,20 +72,24 @@ class Keeper:
     def finish(self, live: frozenset[str]) -> None:
         """Merge the runs that the driver chose, and write the promises that came; ``live`` are runs probed here."""
         for order in self.spec.sites[self.site].merges:
-            with self._for_promises() if order.purge_at is not None else nullcontext():
-                self.changes += self._merged(order, live)
+            with self._for_promises() if order.look is not None else nullcontext():
+                self._merge(order, live)
         with self._for_promises():
             self.changes += self.promises.close(self._name)
             for stores in self.spec.promise_merges.get(self.site, ()):
                 self.changes.append(self.reader.merged(stores, self._name(), self.spec.groups))
 
-    def _merged(self, order: MergeOrder, live: frozenset[str]) -> Iterator[MergeRuns]:
+    def _merge(self, order: MergeOrder, live: frozenset[str]) -> None:
+        """Carry out an order, unless it is to look first, and what would go is too little."""
         spec = self.spec
+        if order.look is not None:
+            looked = self._purger.look(order, order.look, live)
+            if looked is None or not looked.is_worth(order.look.at):
+                self.looked += [] if looked is None else [looked]
+                return
         operator = next(each for each in spec.operators if each.id == order.source.operator)
         combine = None if operator.aggregate is None else aggregate_of(operator, spec.groups).combine
-        merged = merge(spec.storage, order, spec.groups, self._name(), live, self.reader, combine)
-        if merged is not None:
-            yield merged
+        self.changes.append(merge(spec.storage, order, spec.groups, self._name(), live, self.reader, combine))
 
     @contextmanager
     def _for_promises(self) -> Iterator[None]:

@@ -6,7 +6,6 @@ What was spilled shall leave memory, and stays out of it: the runs of a closed g
 from collections.abc import Callable
 
 from watersmeet.model.ids import RunId
-from watersmeet.site.expiry import End
 from watersmeet.site.promises import PromiseReader
 from watersmeet.site.spec import MergeOrder
 from watersmeet.state.changes import MergeRuns
@@ -26,7 +25,7 @@ def merge(
     live: frozenset[str],
     reader: PromiseReader | None = None,
     combine: Combine | None = None,
-) -> MergeRuns | None:
+) -> MergeRuns:
     """Carry out an order; ``live`` are the paths of the runs that are probed here, ``combine`` makes rows fewer."""
     pieces = [
         piece for run, part in order.runs for piece in open_groups(storage, run, part.groups & order.groups, groups)
@@ -35,14 +34,12 @@ def merge(
     name = RunName(run_id, source.operator, source.name, source.bounded)
     rows = merge_rows(pieces)
     rows = rows if combine is None else combine(rows)
-    needed = End(source, groups, order.limit, order.spilled, order.purge, reader).still_needed(rows)
-    if order.purge_at is not None and len(rows) - len(needed) <= order.purge_at * len(rows):
-        return None
+    needed = order.end(groups, reader).still_needed(rows)
     merged = write_run(storage, name, needed, groups)
     if order.generation != LIVE:
         for run, _ in order.runs:
             release_run(storage, run)
         storage.forget({merged.path, *(run.path for run, _ in order.runs)} - live)
     ids = tuple(run.id for run, _ in order.runs)
-    dropped, is_purge = len(rows) - len(needed), order.purge_at is not None
+    dropped, is_purge = len(rows) - len(needed), order.look is not None
     return MergeRuns(ids, order.groups, merged, order.generation, order.reason, dropped, is_purge, order.since)

@@ -86,6 +86,11 @@ class PurgeRule:
     asked: Vector | None = None
     spares_arriving: bool = False
 
+    @property
+    def mixes_times(self) -> bool:
+        """Whether a row may go that one other input has promised by its key, once it has ended for another one."""
+        return len(self.others) > 1 and any(each.limit is not None for each in self.others)
+
 
 @dataclass(frozen=True)
 class PromiseMerge:

@@ -13,12 +13,15 @@ from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.admission import AdmissionRule
 from watersmeet.site.crash import CrashPlan
 from watersmeet.site.deciding import Decision
+from watersmeet.site.expiry import End
 from watersmeet.site.fetching import Coming
 from watersmeet.site.layout import Layout
 from watersmeet.site.promise_spec import PromiseMerge, PunctuatedStream, PurgeRule
+from watersmeet.site.promises import PromiseReader
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.travel import Rows, Travel
 from watersmeet.state.groups import GroupSet
+from watersmeet.state.looks import Look
 from watersmeet.state.manifest import LIVE, RunFile, Slice, Split
 from watersmeet.storage.base import Storage
 
@@ -35,7 +38,7 @@ class MergeOrder:
     """Runs of an input to merge into one, as far as they hold some groups of a generation.
 
     Rows that have come to their end by a ``limit`` go, or by the keys that were promised (``purge``), but for those of
-    groups that were ``spilled``. To ``purge_at`` a part of the rows: nothing is written where less would go.
+    groups that were ``spilled``. With a ``look``, nothing is written where too few would go.
     """
 
     source: InputSpec
@@ -46,8 +49,12 @@ class MergeOrder:
     limit: int | None = None
     spilled: GroupSet = NO_GROUPS
     purge: PurgeRule | None = None
-    purge_at: float | None = None
+    look: Look | None = None
     since: int = 0
+
+    def end(self, groups: int, reader: PromiseReader | None) -> End:
+        """Which rows go."""
+        return End(self.source, groups, self.limit, self.spilled, self.purge, reader)
 
     @property
     def bytes(self) -> int:

@@ -199,6 +199,7 @@ class SiteTask:
             rejected=self._admission.rejected,
             rejected_files=() if self._rejected is None else self._rejected.close(),
             not_stored=self._keeper.not_stored,
+            looked=tuple(self._keeper.looked),
             ended=tuple(sorted(self._keeper.promises.ended)),
             promised_until=self._keeper.promises.until,
             to_fetch=missing_bytes(self._spec.storage, self._slice.coming),

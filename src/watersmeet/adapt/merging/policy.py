@@ -39,14 +39,12 @@ class MergePolicy:
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """A merge for every site and input that has too many runs; and runs that may hold rows which can go."""
         manifest, over = view.manifest, droppable(view.manifest)
-        purged = self.purging.due(manifest) if "purge" in view.rewrite_at else set()
-        for operator in manifest.plan.operators:
-            for site in map(SiteId, range(manifest.sites)):
-                merges = list(self._at(view, operator, site, over))
-                yield from map(Suggestion, merges)
-                if (operator.id, site) in purged:
-                    least = 0.0 if self.purging.thorough_at == manifest.version else view.rewrite_at["purge"]
-                    yield from map(Suggestion, _purges(manifest, operator.id, site, merges, least))
+        sites = [SiteId(site) for site in range(manifest.sites)]
+        pairs = [(operator, site) for operator in manifest.plan.operators for site in sites]
+        merges = [merge for operator, site in pairs for merge in self._at(view, operator, site, over)]
+        least = view.rewrite_at.get("purge")
+        looks = [] if least is None else self.purging.looks(manifest, merges, least)
+        yield from map(Suggestion, (*merges, *looks))
 
     def _at(self, view: View, operator: Operator, site: SiteId, over: Limits) -> Iterator[Merge]:
         manifest, rewrite_at = view.manifest, view.rewrite_at.get("invalidation")
@@ -110,19 +108,6 @@ def _by_age(pairs: Iterable[Pair]) -> list[list[Pair]]:
     for pair in pairs:
         ages.setdefault(pair[1].since, []).append(pair)
     return sorted(ages.values(), key=len, reverse=True)
-
-
-def _purges(
-    manifest: Manifest, operator: OperatorId, site: SiteId, merges: Iterable[Merge], least: float
-) -> Iterator[Merge]:
-    """Live runs that are not merged, to be looked at."""
-    merged = {run for merge in merges for run in merge.runs}
-    here = groups_at(manifest.operators[operator].routing, site)
-    for run, part in manifest.live(operator, site):
-        groups = part.groups & here
-        if groups and run.id not in merged:
-            reason = f"punctuations may let rows of {run.input} go"
-            yield Merge(site, operator, run.input, (run.id,), groups, reason=reason, purge_at=least)
 
 
 def _large(

@@ -210,7 +210,7 @@ class SiteTask:
         made[key] = together([made.get(key, Records.none()), Records.of(table)], self._keys)
 
     def _merge(self, order: MergeOrder) -> None:
-        if order.purge_at is not None:
+        if order.look is not None:
             return
         rows = together([self._rows_of(run, part.groups & order.groups) for run, part in order.runs], self._keys)
         run = self._write(order.source, rows, f"merged{len(self.changes)}")
