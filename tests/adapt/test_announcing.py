@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from tests.support.moving_world import World
 from tests.support.states import JOIN, empty_manifest, holding, part, run_file
 
 from watersmeet.adapt.moving.announcing import WAIT_MOST, TakeOverPolicy, announced_first
+from watersmeet.adapt.moving.auto import AutoPolicy
 from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.policy import MemoryOptions, Suggestion, View
 from watersmeet.driver.coordinator import Coordinator
@@ -63,20 +65,39 @@ def test_what_its_site_would_have_to_spill_moves_at_once():
 
 def test_no_policy_moves_groups_while_others_are_announced():
     mover = Mover()
-    assert decided(announced(), mover=mover, to_fetch={SiteId(1): 10}) == []
+    assert decided(announced(), mover=mover, to_fetch={(0, SiteId(1)): 10}) == []
     assert mover.asked == 0
 
 
 @pytest.mark.parametrize(("left", "waits"), [(0, 1), (10, WAIT_MOST)])
 def test_groups_move_when_all_was_fetched_or_after_some_steps(left, waits):
-    steps = next(n for n in range(WAIT_MOST + 1) if decided(announced(n), to_fetch={SiteId(1): left}))
+    steps = next(n for n in range(WAIT_MOST + 1) if decided(announced(n), to_fetch={(0, SiteId(1)): left}))
     assert steps + 1 == waits
-    [move] = decided(announced(steps), to_fetch={SiteId(1): left})
+    [move] = decided(announced(steps), to_fetch={(0, SiteId(1)): left})
     assert (move.operator, move.groups, move.before, move.after, move.policy) == (JOIN, MOVE.groups, 0, 1, "mover")
     assert move.reason.startswith("uneven; announced ")
     after = apply(announced(steps), move)
     assert after.announced == ()
     assert after.operators[JOIN].routing[0] == 1
+
+
+def test_a_step_of_cleanup_at_other_levels_does_not_tell_that_all_was_fetched():
+    above = apply(announced(), FinishAdaptation())
+    assert decided(above, to_fetch={(1, SiteId(0)): 0, (1, SiteId(1)): 0}) == []
+    [move] = decided(announced(WAIT_MOST), to_fetch={(1, SiteId(1)): 0})
+    assert move.reason == "uneven; announced 6 steps ago, and it is not known how much is still to be fetched"
+
+
+def test_a_site_that_would_spill_is_relieved_while_others_are_announced():
+    held = AnnounceMove(JOIN, GroupSet.of([1]), SiteId(0), SiteId(1), "auto", 9, "uneven")
+    world = World([30.0] * 8, [0] * 7 + [1])
+    policy = AutoPolicy(MemoryOptions(150))
+    coordinator = Coordinator.of(MemoryOptions(150), 2, 1, movers=[policy, Mover()])
+    view = View("step", apply_all(world.manifest, [held, FinishAdaptation()]), load=world.load)
+    moves = [each for each in coordinator.decide(view) if isinstance(each, MoveGroups)]
+    assert [(each.before, each.after, each.policy) for each in moves] == [(0, 1, "auto")]
+    assert "no spill needed" in moves[0].reason
+    assert 1 not in moves[0].groups, "it is announced"
 
 
 def test_what_is_announced_stays_at_its_site_until_it_moves():

@@ -109,8 +109,21 @@ def test_a_group_is_whole_again_when_it_has_cooled_and_waits_longer_the_next_tim
     assert "takes" in change.reason
     assert world.splits == ()
     world.rows_are([10.0] * 20, [400.0] + [0.0] * 19)
-    assert len(run(world, policy, 20)) == 1
-    assert policy.wanted == 2 * WATCHED_LEAST
+    split, told, relaxed = run(world, policy, 20)
+    assert len(split.after) > 1
+    assert (told.policy, told.before, told.after) == ("auto", WATCHED_LEAST, 2 * WATCHED_LEAST)
+    assert told.reason == "group 0 had to be split again"
+    assert (relaxed.before, relaxed.after) == (2 * WATCHED_LEAST, WATCHED_LEAST)
+    assert relaxed.reason == "nothing has changed for 12 epochs"
+
+
+def test_a_split_that_was_refused_does_not_count_as_one():
+    world, policy = one_hot(), HotGroupPolicy()
+    for _ in range(8):
+        run(world, policy, 1)
+        world.splits = ()
+    assert policy.wanted == WATCHED_LEAST
+    assert len(run(world, policy, 1)) == 1, "it is suggested again at once"
 
 
 def test_a_site_without_room_takes_no_part_and_one_that_runs_short_gives_its_part_back():

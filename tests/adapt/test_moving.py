@@ -15,6 +15,7 @@ from watersmeet.adapt.moving.flux_memory import FluxMemoryPolicy
 from watersmeet.adapt.moving.lazy_disk import LazyDiskPolicy
 from watersmeet.adapt.moving.memory import MemoryPolicy
 from watersmeet.adapt.moving.policies import ADAPTATIONS, MEANINGS, NAMES
+from watersmeet.adapt.moving.rounds import Rounds
 from watersmeet.adapt.policy import MemoryOptions, View
 from watersmeet.state.changes import SpillGroups
 from watersmeet.state.groups import GroupSet
@@ -78,8 +79,39 @@ def test_memory_lets_a_span_pass_between_two_moves():
     for epoch in range(9):
         if world.epoch(policy):
             times.append(epoch)
-            world.routing = [0] * 9 + [1]
+            world.bytes = [
+                30.0 * size if site == 0 else size for size, site in zip(world.bytes, world.routing, strict=True)
+            ]
     assert times == [0, 4, 8]
+
+
+def refusing(world, policy, epochs):
+    """Whether each of some epochs brings a suggestion, if all are refused."""
+    found = []
+    for _ in range(epochs):
+        routing, forced = world.routing, world.forced_bytes
+        found.append(bool(world.epoch(policy)))
+        world.routing, world.forced_bytes = routing, forced
+    return found
+
+
+def test_a_span_begins_with_a_move_and_not_with_one_that_was_refused():
+    assert refusing(World([10.0] * 10, [0] * 9 + [1]), MemoryPolicy(span=4), 3) == [True] * 3
+
+
+def test_a_round_in_which_moves_were_refused_is_followed_by_a_shorter_one():
+    world = World([10.0] * 8, [0] * 8, [30.0] * 8, ms_per_tuple=[1.0, 1.0])
+    policy = FluxPolicy(rounds=Rounds(delta_min_ms=100.0, delta_ms=1000.0))
+    assert refusing(world, policy, 6) == [False, False, False, True, False, True]
+    assert not policy.rounds.is_moving
+
+
+def test_active_disk_counts_what_was_spilled_and_not_what_was_refused():
+    world = World([30.0] * 8, [0, 0, 0, 1, 1, 1, 0, 1], output=[9.0, 9.0, 9.0, 3.0, 2.0, 1.0, 0.0, 0.0], closed=(6, 7))
+    options = MemoryOptions(100, "global-output", fraction=0.3)
+    assert refusing(world, ActiveDiskPolicy(options, sample=1), 3) == [True] * 3
+    assert world.epoch(ActiveDiskPolicy(options, sample=1))
+    assert world.epoch(ActiveDiskPolicy(options, sample=1)) == [], "another run of the query knows it too"
 
 
 # lazy-disk and active-disk

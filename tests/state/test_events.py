@@ -17,6 +17,7 @@ from watersmeet.state.changes import (
     AddRun,
     BeginCleaning,
     ChangeExecutors,
+    ChangePatience,
     ChangeRegistry,
     FinishAdaptation,
     FinishCleaning,
@@ -31,12 +32,14 @@ from watersmeet.state.event_log import EventLog
 from watersmeet.state.events import (
     CleanupEvent,
     Entries,
+    Epochs,
     Executors,
     ExecutorsEvent,
     Groups,
     LiveBytes,
     MoveEvent,
     Operators,
+    PatienceEvent,
     RegistryEvent,
     ReplanEvent,
     RerouteEvent,
@@ -114,6 +117,11 @@ def test_a_spill_a_move_and_another_plan_are_told_with_their_reasons_and_numbers
         SplitEvent(4, "hot", SharedBy(split.before), SharedBy(split.after), JOIN, 1, A, 70, 9, "auto"),
         ExecutorsEvent(5, "one has joined", Executors(2), Executors(3), ("7",), (), spreads=True),
     ]
+
+
+def test_a_policy_that_becomes_more_patient_is_an_event():
+    [event] = events_of(7, [ChangePatience("auto", 3, 6, "the moves before got -9 ms and cost 20 ms")], None)
+    assert event == PatienceEvent(7, "the moves before got -9 ms and cost 20 ms", Epochs(3), Epochs(6), "auto")
 
 
 def test_what_adapts_nothing_is_no_event(storage):

@@ -11,7 +11,6 @@ from watersmeet.adapt.policy import View
 from watersmeet.adapt.statistics import Observation, Statistics
 from watersmeet.model.ids import InputName, RunId, SiteId
 from watersmeet.state.applying import apply
-from watersmeet.state.changes import MoveGroups
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest, OperatorState, RowSet, RunFile, Slice
 from watersmeet.state.vectors import Vector
@@ -29,6 +28,7 @@ class World:
     ms_per_tuple: list[float] = field(default_factory=list)
     executors: list[str] | None = None
     overhead_ms: float = 20.0
+    forced_bytes: int = 0
 
     def __post_init__(self):
         self.sites = max(max(self.routing) + 1, len(self.ms_per_tuple))
@@ -47,7 +47,9 @@ class World:
         slices = [Slice(run.id, RowSet(held - closed)), Slice(run.id, RowSet(closed), 1, "disk")]
         output = Vector.of(self.output) if self.output else Vector()
         state = OperatorState(tuple(map(SiteId, self.routing)), tuple(s for s in slices if s.rows), output)
-        return Manifest("q", PLAN, groups, self.sites, {JOIN: state}, {run.id: run}, version=5)
+        return Manifest(
+            "q", PLAN, groups, self.sites, {JOIN: state}, {run.id: run}, version=5, forced_bytes=self.forced_bytes
+        )
 
     @property
     def busy(self):
@@ -68,8 +70,8 @@ class World:
         known = Statistics.cold(len(sizes)).after(Observation(sizes, output, output, np.zeros(len(sizes))), 1)
         found = [each.what for each in policy.suggest(View("step", self.manifest, {JOIN: known}, load=self.load))]
         for change in found:
-            if isinstance(change, MoveGroups):
-                self.routing = list(apply(self.manifest, change).operators[JOIN].routing)
+            after = apply(self.manifest, change)
+            self.routing, self.forced_bytes = list(after.operators[JOIN].routing), after.forced_bytes
         return found
 
 

@@ -75,8 +75,10 @@ class View:
     ``operators`` narrows cleanup down to some of the plan's, ``closed_by`` to generations closed up to a version.
     ``rewrite_at`` is what the registry says of rows that are to be dropped (`REWRITE_AT`); absent is never.
     ``load`` is what the step at hand asked of the sites, if it is an epoch; ``executors`` are those it was done by.
-    ``to_fetch`` is how many bytes sites have yet to fetch of groups that were announced to them. ``busy`` are groups
-    that are being cleaned, or of which something was taken at this moment: nothing more will be.
+    ``to_fetch`` is how many bytes sites have yet to fetch of groups that were announced to them, by level and site, of
+    those that took part in the step. ``busy`` are groups that are being cleaned, or of which something was taken at
+    this moment: nothing more will be. Moves are ``under_way`` if they were announced before this moment: only what
+    cannot wait for them is suggested.
     """
 
     moment: Moment
@@ -87,8 +89,9 @@ class View:
     rewrite_at: Mapping[str, float] = field(default_factory=lambda: REWRITE_AT)
     load: EpochLoad | None = None
     executors: Executors | None = None
-    to_fetch: Mapping[SiteId, int] = field(default_factory=dict)
+    to_fetch: Mapping[tuple[int, SiteId], int] = field(default_factory=dict)
     busy: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
+    under_way: bool = False
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,13 @@ class Limited(Protocol):
     options: MemoryOptions
 
 
+@runtime_checkable
+class Relieving(Protocol):
+    """A policy that moves groups, and some of them also while announced moves are under way."""
+
+    under_way: bool
+
+
 @dataclass
 class Coordinator:
     """The policies of one run of a query, and what they may do together; the ``registry`` may be replaced any time.
@@ -158,8 +165,9 @@ class Coordinator:
         registry = self._followed()
         limited = registry.limited(self.options)
         events = events_of(view, limited)
-        view = replace(view, rewrite_at=registry.rewrite_at(events), busy=busy)
-        asked = [each for each in self.policies if not (view.manifest.announced and self._moves(each))]
+        under_way = bool(view.manifest.announced)
+        view = replace(view, rewrite_at=registry.rewrite_at(events), busy=busy, under_way=under_way)
+        asked = [each for each in self.policies if self._has_a_say(each, view)]
         for policy in asked:
             if view.moment in policy.moments and _is_called(policy, view, registry, events):
                 seen: list[Change] = []
@@ -183,6 +191,10 @@ class Coordinator:
 
     def _moves(self, policy: Policy) -> bool:
         return any(each is policy for each in self.movers)
+
+    def _has_a_say(self, policy: Policy, view: View) -> bool:
+        """While announced moves are under way, most movers wait for them."""
+        return not (view.under_way and self._moves(policy)) or isinstance(policy, Relieving)
 
     def _followed(self) -> Registry:
         """The registry, with the policies that keep to a budget told of its limit."""

@@ -43,11 +43,11 @@ def executors_of(done: Done) -> Executors | None:
     return Executors(done.executors, done.slots, tuple(told[site] for site in sorted(told)), processes)
 
 
-def to_fetch(effects: Sequence[Effects]) -> dict[SiteId, int]:
-    """How many bytes each site has yet to fetch, at all levels."""
-    found: dict[SiteId, int] = {}
+def to_fetch(effects: Sequence[Effects]) -> dict[tuple[int, SiteId], int]:
+    """How many bytes each site has yet to fetch at each level; a step of cleanup leaves the lower ones out."""
+    found: dict[tuple[int, SiteId], int] = {}
     for each in effects:
-        found[each.site] = found.get(each.site, 0) + each.to_fetch
+        found[each.level, each.site] = found.get((each.level, each.site), 0) + each.to_fetch
     return found
 
 

@@ -32,11 +32,13 @@ class RelocationLog:
     _decided: list[tuple[MoveGroups | AnnounceMove, bool]] = field(default_factory=list)
     _sent: list[MoveGroups] = field(default_factory=list)
 
-    def tasks_ended(self, manifest: Manifest, to_fetch: Mapping[SiteId, int], *, is_epoch: bool) -> None:
+    def tasks_ended(self, manifest: Manifest, to_fetch: Mapping[tuple[int, SiteId], int], *, is_epoch: bool) -> None:
         """The tasks of a step have told what they did; the manifest is the one that they have read."""
         epoch = manifest.version
         for each in manifest.announced:
-            left = to_fetch.get(each.after, 0)
+            left = to_fetch.get((manifest.plan.operator(each.operator).level, each.after))
+            if left is None:  # a step of cleanup, of other levels
+                continue
             _tell(epoch, "SendPartitions", each, "the old site goes on with them meanwhile")
             _tell(epoch, "ReceivePartitions", each, f"in the background, {left} bytes are left")
         for move in self._sent if is_epoch else ():

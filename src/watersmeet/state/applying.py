@@ -16,6 +16,7 @@ from watersmeet.state.changes import (
     BeginCleaning,
     Change,
     ChangeExecutors,
+    ChangePatience,
     ChangeRegistry,
     CountOutput,
     DecideRows,
@@ -80,11 +81,8 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return _with(manifest, operator, counted)
         case KeepStatistics(operator, statistics):
             return _with(manifest, operator, replace(manifest.operators[operator], statistics=statistics))
-        case SpillGroups(groups=chosen, epoch_ms=epoch_ms):
-            for operator, groups in chosen.items():
-                manifest = _relabel(manifest, operator, groups, following, "disk", only="memory")
-                manifest = manifest if epoch_ms is None else _park(manifest, operator, groups)
-            return manifest
+        case SpillGroups():
+            return _spill(manifest, change, following)
         case BeginCleaning(cleaning):
             return replace(_normal(manifest), cleaning=cleaning, version=following)
         case FinishCleaning(live, closed):
@@ -142,7 +140,7 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return replace(manifest, rejected=ResultFiles(following, path, names))
         case FinishBatch(batch):
             return replace(_normal(manifest), batch=batch, version=following)
-        case ChangeRegistry():
+        case ChangeRegistry() | ChangePatience():
             return manifest
         case FinishAdaptation():
             return replace(_normal(manifest), version=following)
@@ -246,6 +244,15 @@ def _united(slices: Iterable[Slice]) -> tuple[Slice, ...]:
         Slice(run, RowSet(GroupSet.union(some)), generation, tier, since)
         for (run, generation, tier, since), some in kinds.items()
     )
+
+
+def _spill(manifest: Manifest, change: SpillGroups, following: Version) -> Manifest:
+    """Close the live generations of groups."""
+    for operator, groups in change.groups.items():
+        manifest = _relabel(manifest, operator, groups, following, "disk", only="memory")
+        manifest = manifest if change.epoch_ms is None else _park(manifest, operator, groups)
+    forced_bytes = manifest.forced_bytes + change.spilled_bytes
+    return replace(manifest, forced_bytes=forced_bytes) if change.is_forced else manifest
 
 
 def _move(manifest: Manifest, operator: OperatorId, groups: GroupSet, before: SiteId, after: SiteId) -> Manifest:

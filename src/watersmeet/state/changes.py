@@ -60,7 +60,8 @@ class SpillGroups(msgspec.Struct, frozen=True, tag=True):
     """The live generation of some groups of a site is closed: it takes no part in probing until they are cleaned.
 
     A version closes a group once, after the rows of its step have come. Groups are *parked* if it is done for the sake
-    of time: ``epoch_ms`` is then how long an epoch keeps the site busy with all of them, and how long without.
+    of time: ``epoch_ms`` is then how long an epoch keeps the site busy with all of them, and how long without. It is
+    *forced* if the site was not short of memory, and makes room for better groups.
     """
 
     site: SiteId
@@ -70,6 +71,7 @@ class SpillGroups(msgspec.Struct, frozen=True, tag=True):
     spilled_bytes: int = 0
     reason: str = ""
     epoch_ms: tuple[int, int] | None = None
+    is_forced: bool = False
 
 
 class BeginCleaning(msgspec.Struct, frozen=True, tag=True):
@@ -266,6 +268,18 @@ class ChangeRegistry(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
+class ChangePatience(msgspec.Struct, frozen=True, tag=True):
+    """A policy watches for more epochs before it decides again, as its decisions do not pay; or for fewer, as they do.
+
+    It is told and not kept: a run begins with the patience that policies have at first.
+    """
+
+    policy: str
+    before: int
+    after: int
+    reason: str
+
+
 class WriteResults(msgspec.Struct, frozen=True, tag=True):
     """The tasks have written files of results, to be published once this version is committed."""
 
@@ -316,6 +330,7 @@ Change = (
     | EndInput
     | DropRows
     | ChangeRegistry
+    | ChangePatience
     | WriteResults
     | WriteRejected
     | FinishBatch

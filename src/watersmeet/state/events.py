@@ -12,6 +12,7 @@ from watersmeet.state.changes import (
     AnnounceMove,
     Change,
     ChangeExecutors,
+    ChangePatience,
     ChangeRegistry,
     DropRows,
     FinishCleaning,
@@ -218,6 +219,22 @@ class SplitEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="split"):
     policy: str
 
 
+class Epochs(msgspec.Struct, frozen=True):
+    """How many epochs are watched before a decision."""
+
+    epochs: int
+
+
+class PatienceEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="patience"):
+    """A policy watches longer before it decides again, as what it did has not paid; or less long, as it has."""
+
+    epoch: int
+    reason: str
+    before: Epochs
+    after: Epochs
+    policy: str
+
+
 class ReplanEvent(msgspec.Struct, frozen=True, tag_field="kind", tag="replan"):
     """The query goes on with another plan."""
 
@@ -254,6 +271,7 @@ Event = (
     | AnnounceEvent
     | MoveEvent
     | SplitEvent
+    | PatienceEvent
     | ReplanEvent
     | RegistryEvent
 )
@@ -286,6 +304,8 @@ def _event(epoch: int, change: Change, cleaning: Cleaning | None) -> Event | Non
         return ExecutorsEvent(epoch, change.reason, *numbers, change.joined, change.lost, change.spreads)
     if isinstance(change, Reroute | AnnounceMove | MoveGroups | SplitGroup):
         return _routed(epoch, change)
+    if isinstance(change, ChangePatience):
+        return PatienceEvent(epoch, change.reason, Epochs(change.before), Epochs(change.after), change.policy)
     if isinstance(change, ReplacePlan | ChangeRegistry):
         return _asked_for(epoch, change)
     return None

@@ -177,7 +177,7 @@ class Manifest(msgspec.Struct, frozen=True):
     ended, with the version since when they have; ``promised`` is the last version that brought any for a stream. The
     ``marks`` of a stream are versions that brought some, with its latest time then; those up to the version that is
     ``forgotten`` do not count any more. ``placement`` is how often the sites were spread over the executors anew,
-    ``announced`` are groups that are going to move.
+    ``announced`` are groups that are going to move. So many ``forced_bytes`` were spilled where memory was not short.
     """
 
     query_id: str
@@ -202,6 +202,7 @@ class Manifest(msgspec.Struct, frozen=True):
     forgotten: dict[str, int] = {}
     placement: int = 0
     announced: tuple[Announced, ...] = ()
+    forced_bytes: int = 0
 
     @property
     def written(self) -> Plan:

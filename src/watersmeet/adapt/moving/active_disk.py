@@ -5,7 +5,8 @@ time since the last look for each group of a site. If ``rate_most / rate_least >
 told to spill its groups of least worth. Then it has room, and memory balancing brings it productive groups of others.
 
 A spill that was not needed is a loss. All that is forced out together is at most ``M_query - M_cluster``: what the
-state has above the budgets of all sites, so that it would have had to be spilled somewhere.
+state has above the budgets of all sites, so that it would have had to be spilled somewhere. How much that was so far,
+in earlier runs of the query as well, the manifest knows.
 """
 
 from collections.abc import Iterator
@@ -33,7 +34,6 @@ class ActiveDiskPolicy(LazyDiskPolicy):
     name: str = "active-disk"
     theta_f: float = THETA_F
     sample: int = SPAN_EPOCHS
-    _forced_bytes: float = 0.0
     _results: Floats = field(default_factory=lambda: np.zeros(0))
     _sampled: int = 0
 
@@ -66,7 +66,7 @@ class ActiveDiskPolicy(LazyDiskPolicy):
         budget, live = self.options.limit_bytes or 0, pieces.by_site(pieces.live_bytes)
         most, least = int(rates.argmax()), int(rates.argmin())
         above = float((pieces.live_bytes + pieces.closed_bytes).sum()) - budget * pieces.sites
-        allowed = above - self._forced_bytes
+        allowed = above - view.manifest.forced_bytes
         amount = min(self.options.fraction * live[least], allowed)
         if rates[most] <= self.theta_f * rates[least] or amount <= 0 or live[least] > budget:
             return
@@ -76,7 +76,6 @@ class ActiveDiskPolicy(LazyDiskPolicy):
         )
         change = self._spill(view, pieces, least, amount, reason)
         if change.groups and change.spilled_bytes <= allowed:
-            self._forced_bytes += change.spilled_bytes
             yield Suggestion(change, change.groups)
 
     def _spill(self, view: View, pieces: Pieces, site: int, amount: float, reason: str) -> SpillGroups:
@@ -85,4 +84,6 @@ class ActiveDiskPolicy(LazyDiskPolicy):
         here = dict(zip(pieces.operators, sizes.reshape(-1, pieces.groups), strict=True))
         groups = least_worthy(view, here, amount, self.options)
         freed = sum(float(here[name][some.numbers].sum()) for name, some in groups.items())
-        return SpillGroups(SiteId(site), groups, self.options.strategy, int(sizes.sum()), int(freed), reason)
+        return SpillGroups(
+            SiteId(site), groups, self.options.strategy, int(sizes.sum()), int(freed), reason, is_forced=True
+        )

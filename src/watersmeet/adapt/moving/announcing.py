@@ -7,10 +7,10 @@ further ado fetches their rows while the epoch waits. So a move between hosts is
 2. From the next step on, tasks of the new site fetch what the groups have, in the background, while their old site goes
    on with them (SendPartitions, ReceivePartitions). They tell how much is left.
 3. When nothing is left but what the last step brought (Received), or after `WAIT_MOST` steps, the groups move
-   (ReactivatePartitions).
+   (ReactivatePartitions). A step of cleanup in which no task of the operator took part tells nothing about that.
 
-Meanwhile no policy that moves groups is asked: to them, the steps between a decision and its effect do not exist. What
-has to move because its site would spill moves at once.
+Meanwhile no policy moves groups for the sake of load: to them, the steps between a decision and its effect do not
+exist. What has to move because its site would spill moves at once, also while others are announced.
 """
 
 from collections.abc import Iterator
@@ -49,13 +49,14 @@ class TakeOverPolicy:
         """The moves that are due."""
         for each in view.manifest.announced:
             waited = view.manifest.version + 1 - each.since
-            left = view.to_fetch.get(each.after, 0)
+            left = view.to_fetch.get((view.manifest.plan.operator(each.operator).level, each.after))
             if waited > 0 and (left == 0 or waited >= WAIT_MOST):
                 move = MoveGroups(each.operator, each.groups, each.before, each.after, each.policy, each.bytes)
                 yield Suggestion(_with_reason(move, each, waited, left), {each.operator: each.groups})
 
 
-def _with_reason(move: MoveGroups, announced: Announced, waited: int, left: int) -> MoveGroups:
-    fetched = "and all was fetched" if left == 0 else f"and {left} bytes are still to be fetched"
+def _with_reason(move: MoveGroups, announced: Announced, waited: int, left: int | None) -> MoveGroups:
+    some = "it is not known how much is" if left is None else f"{left} bytes are"
+    fetched = "and all was fetched" if left == 0 else f"and {some} still to be fetched"
     reason = f"{announced.reason}; announced {waited} step{'s' if waited > 1 else ''} ago, {fetched}"
     return MoveGroups(move.operator, move.groups, move.before, move.after, move.policy, move.bytes, reason)

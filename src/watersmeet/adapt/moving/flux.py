@@ -20,6 +20,7 @@ import numpy as np
 
 from watersmeet.adapt.moving.pieces import Flags, Pieces, room_bytes
 from watersmeet.adapt.moving.rounds import TH_IMB, TH_UTIL, Rounds, first_that_levels, pairs
+from watersmeet.adapt.moving.taken import Suggested
 from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
 from watersmeet.adapt.statistics import Floats
 
@@ -34,6 +35,7 @@ class FluxPolicy:
     th_util: float = TH_UTIL
     name: str = "flux"
     memory_bytes: Floats | None = None
+    _suggested: Suggested = field(default_factory=Suggested)
     moments: frozenset[Moment] = frozenset({"step"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
@@ -41,9 +43,12 @@ class FluxPolicy:
         if view.load is None or view.manifest.sites == 1:
             return
         pieces, self.memory_bytes = Pieces.of(view), view.load.memory_bytes
+        if self._suggested.has_any:
+            self.rounds.finish(pieces, has_moved=bool(self._suggested.done(view.manifest)))
         if self.rounds.collect(pieces, view.load):
-            found = list(self.decided(pieces))
-            self.rounds.finish(pieces, has_moved=bool(found))
+            found = self._suggested.remember(self.decided(pieces))
+            if not found:
+                self.rounds.finish(pieces, has_moved=False)
             yield from found
 
     def decided(self, pieces: Pieces) -> Iterator[Suggestion]:

@@ -13,7 +13,8 @@ slowest of them noticeably quicker, those that make it quickest first.
   takes no part; if memory becomes short there, the group is whole again.
 
 What is seen are means of some epochs, and nothing is decided before as many were watched; after a group had to be split
-again, twice as many, so that one that is hot now and then is not split and united for ever.
+again, twice as many, so that one that is hot now and then is not split and united for ever. After twice as many epochs
+without a change, it is half as many again. Parked groups are taken to ask for what they did before.
 """
 
 from collections.abc import Iterator
@@ -23,12 +24,13 @@ import numpy as np
 
 from watersmeet.adapt.moving.levelling import Machines
 from watersmeet.adapt.moving.load import EpochLoad
-from watersmeet.adapt.moving.pieces import room_bytes
+from watersmeet.adapt.moving.pieces import Flags, room_bytes
+from watersmeet.adapt.moving.taken import Suggested
 from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
 from watersmeet.adapt.statistics import Floats
 from watersmeet.model.ids import OperatorId, SiteId
 from watersmeet.model.plan import Operator
-from watersmeet.state.changes import SplitGroup
+from watersmeet.state.changes import ChangePatience, SplitGroup
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest, Split
 from watersmeet.state.sizes import live_bytes_by_input, live_bytes_by_site
@@ -67,6 +69,10 @@ class Asked:
         """An epoch later."""
         return Asked(AGEING * self.rows + later.rows, AGEING * self.results + later.results)
 
+    def at_least(self, known: "Asked", some: Flags) -> "Asked":
+        """For some groups, as much as was known before."""
+        return Asked(self.rows, np.where(some, np.maximum(self.results, known.results), self.results))
+
     def part(self, number: int, group: int, sites: int) -> float:
         """What each of so many sites has of a group if the rows of an input are dealt out."""
         copied = float(self.rows[:, group].sum() - self.rows[number, group])
@@ -88,21 +94,42 @@ class HotGroupPolicy:
     _busy_ms: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     _done: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     _united: set[tuple[OperatorId, int]] = field(default_factory=set)
+    _calm: int = 0
+    _suggested: Suggested = field(default_factory=Suggested)
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """Splits to be undone, or else the split that helps most."""
         load, manifest = view.load, view.manifest
-        if load is None or manifest.sites == 1 or not load.is_shared or not load.rows:
+        if load is None or manifest.sites == 1:
+            return
+        if not load.is_shared or not load.rows:
             self._watched = 0
             return
         self._epochs += 1
-        is_usual = not any(state.parked for state in manifest.operators.values())
-        if self._epochs > 1 and is_usual:  # the first epoch of a run warms everything up
+        yield from self._patience(manifest)
+        if self._epochs > 1:  # the first epoch of a run warms everything up
             self._watch(manifest, load)
         found = list(self._without_room(manifest)) or self._decided(manifest, load)
-        self._watched = 0 if found else self._watched
-        for change in found:
-            yield Suggestion(change, {change.operator: GroupSet.of([change.group])})
+        yield from self._suggested.remember(
+            Suggestion(change, {change.operator: GroupSet.of([change.group])}) for change in found
+        )
+
+    def _patience(self, manifest: Manifest) -> Iterator[Suggestion]:
+        """Learn from what was done of the last suggestions, or from a long time without any."""
+        done = [each for each in self._suggested.done(manifest) if isinstance(each, SplitGroup)]
+        if done:
+            self._watched = self._calm = 0
+        again = [each for each in done if len(each.after) > 1 and (each.operator, each.group) in self._united]
+        self._united |= {(each.operator, each.group) for each in done if len(each.after) == 1}
+        if again:
+            yield from self._waits(min(2 * self.wanted, WATCHED_MOST), f"group {again[0].group} had to be split again")
+        elif self._calm >= 2 * self.wanted:
+            yield from self._waits(max(self.wanted // 2, WATCHED_LEAST), f"nothing has changed for {self._calm} epochs")
+
+    def _waits(self, wanted: int, reason: str) -> Iterator[Suggestion]:
+        before, self.wanted, self._calm = self.wanted, wanted, 0
+        if before != wanted:
+            yield Suggestion(ChangePatience(self.name, before, wanted, reason))
 
     def _decided(self, manifest: Manifest, load: EpochLoad) -> list[SplitGroup]:
         if self._watched < self.wanted or not self._done.sum():
@@ -110,14 +137,11 @@ class HotGroupPolicy:
         levels = [_Level(self, manifest, load, number) for number in range(len(self._busy_ms))]
         cooled = [change for level in levels for change in level.cooled()]
         splits = [each for level in levels for each in level.splits(room_bytes(self.options, _held(manifest)))]
-        self._united |= {(each.operator, each.group) for each in cooled}
         if cooled or not splits:
             return cooled
         gain_ms, best = max(splits, key=lambda each: each[0])
         if gain_ms < NOTICEABLE * load.duration_ms or gain_ms * self._watched < COST_MS:
             return []
-        if (best.operator, best.group) in self._united:
-            self.wanted = min(2 * self.wanted, WATCHED_MOST)
         return [best]
 
     def _without_room(self, manifest: Manifest) -> Iterator[SplitGroup]:
@@ -142,10 +166,14 @@ class HotGroupPolicy:
             self._busy_ms, self._done = np.zeros(done.shape), np.zeros(done.shape)
         if not done.sum():
             return
-        self._asked = {name: self._asked[name].after(each) if self._asked else each for name, each in now.items()}
+        self._asked = {name: self._later(manifest, name, each) if self._asked else each for name, each in now.items()}
         self._busy_ms, self._done = AGEING * self._busy_ms + load.busy_ms, AGEING * self._done + done
         self._weight = AGEING * self._weight + 1.0
-        self._watched += 1
+        self._watched, self._calm = self._watched + 1, self._calm + 1
+
+    def _later(self, manifest: Manifest, name: OperatorId, now: Asked) -> Asked:
+        parked = manifest.parked(name).mask(manifest.groups)
+        return self._asked[name].after(now.at_least(self.asked_of(name), parked) if parked.any() else now)
 
     def asked_of(self, name: OperatorId) -> Asked:
         """What a mean epoch asks of the groups of an operator."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from watersmeet.adapt.moving.pieces import Flags, Ints, Pieces, room_bytes
+from watersmeet.adapt.moving.taken import Suggested
 from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
 
 THETA_D = 0.8
@@ -30,16 +31,16 @@ class MemoryPolicy:
     name: str = "memory"
     moments: frozenset[Moment] = frozenset({"step"})
     _waited: int | None = None
+    _suggested: Suggested = field(default_factory=Suggested)
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """A move from the fullest site to the emptiest, if they are far apart and it is time."""
         if view.load is None or view.manifest.sites == 1:
             return
+        self._waited = 0 if self._suggested.done(view.manifest) else self._waited
         self._waited = None if self._waited is None else self._waited + 1
         if self._waited is None or self._waited >= self.span:
-            found = list(self.balanced(Pieces.of(view)))
-            self._waited = 0 if found else self._waited
-            yield from found
+            yield from self._suggested.remember(self.balanced(Pieces.of(view)))
 
     def balanced(self, pieces: Pieces, movable: Flags | None = None) -> Iterator[Suggestion]:
         """The move, if there is one, of some pieces or of any."""

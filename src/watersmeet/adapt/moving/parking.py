@@ -19,7 +19,7 @@ over all sites, when the site has time again (`watersmeet.adapt.cleaning.drainin
    site was slow, is more than it costs to read the groups in cleanup.
 6. Parked groups are *held* while the site would still be slow with them: what they cost goes with the rows that come
    for them, and with the site's pace. If less than half of what was expected came, the site was slow for other reasons.
-   Then nothing is held, and twice as many epochs without a burst are asked for until the next.
+   Then nothing is held, and twice as many epochs without a burst are asked for until the next, which is told.
 
 Nothing is parked of an aggregate, or below one that tells of every change: its values would come later than its epoch.
 Nor of a ring, which is spread over all sites, nor of groups that sites share, or that were moved in the same step.
@@ -36,7 +36,7 @@ from watersmeet.adapt.moving.put_off import SiteTimes
 from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
 from watersmeet.adapt.statistics import Floats
 from watersmeet.model.ids import OperatorId, SiteId
-from watersmeet.state.changes import SpillGroups
+from watersmeet.state.changes import ChangePatience, SpillGroups
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.sizes import live_bytes_by_site
@@ -113,6 +113,10 @@ class Hold:
         """Whether they were parked as suggested, and not all are drained."""
         return any(manifest.parked(name) & groups for name, groups in self.groups.items())
 
+    def has_helped(self, site_ms: float) -> bool:
+        """Whether at least half of what was expected came."""
+        return self.before_ms - site_ms >= self.saved_ms / 2
+
     def put_off(self, took: float, tuples: float, rows: float) -> tuple[float, float]:
         """What an epoch was spared, by what ordinary sites took, and in tuples: it goes with rows and with the pace."""
         self.first = self.first or (took, tuples)
@@ -166,6 +170,7 @@ class ParkPolicy:
             took, tuples = float(epoch.site_ms[site]) / ordinary_ms, float(epoch.tuples[site])
             put_off, put_off_tuples = hold.put_off(took, tuples, epoch.rows_of(hold.groups))
             epoch.would_take(site, put_off * ordinary_ms, put_off_tuples)
+        patience = [self._learnt(epoch, site, self._holds[site]) for site in sorted(is_first)]
         for site, hold in self._holds.items():
             hold.is_held = hold.is_held and not self._is_over(epoch, site, hold, is_first=site in is_first)
         slow = epoch.slow & (self._times.exceeded(epoch.whole_ms) | (self._calm == 0))
@@ -176,7 +181,19 @@ class ParkPolicy:
         if not (slow | parked).any():
             self._times.learn(epoch.whole_ms)
             self._tuples.learn(epoch.whole_tuples)
-        return [each for each in found if each is not None]
+        return [each for each in (*patience, *found) if each is not None]
+
+    def _learnt(self, epoch: SiteTimes, site: int, hold: Hold) -> Suggestion | None:
+        """How long a site has to be calm before its next burst, now that it is known what the last parking brought."""
+        before = int(self._wanted[site])
+        wanted = before // 2 if hold.has_helped(epoch.site_ms[site]) else 2 * before
+        after = min(max(wanted, CALM_LEAST), CALM_MOST)
+        self._wanted[site] = after
+        took = (
+            f"site {site} took {hold.before_ms:.0f} ms of an epoch, without parked groups {epoch.site_ms[site]:.0f} ms"
+        )
+        reason = f"{took}, when {hold.before_ms - hold.saved_ms:.0f} ms were expected"
+        return Suggestion(ChangePatience(self.name, before, after, reason)) if after != before else None
 
     def _is_burst(self, epoch: SiteTimes, site: int) -> bool:
         is_counted, is_new = self._tuples.exceeded(epoch.whole_tuples)[site], site not in self._holds
@@ -204,10 +221,7 @@ class ParkPolicy:
 
     def _is_over(self, epoch: SiteTimes, site: int, hold: Hold, *, is_first: bool) -> bool:
         """Whether parked groups need not be held any more."""
-        has_helped = not is_first or hold.before_ms - epoch.site_ms[site] >= hold.saved_ms / 2
-        if is_first:
-            wanted = self._wanted[site] // 2 if has_helped else 2 * self._wanted[site]
-            self._wanted[site] = min(max(wanted, CALM_LEAST), CALM_MOST)
+        has_helped = not is_first or hold.has_helped(epoch.site_ms[site])
         if not has_helped or epoch.manifest.batch - hold.batch >= LASTS:
             self._calm[site] = 0
             return True

@@ -84,6 +84,11 @@ class Pieces:
         """P_output / P_size; 0 of what holds nothing."""
         return np.divide(self.output, self.live_bytes, out=np.zeros(len(self.site)), where=self.live_bytes > 0)
 
+    def moved_by(self, change: MoveGroups) -> tuple[Ints, Ints]:
+        """The pieces of a move, and where each was before."""
+        moved = self.operators.index(change.operator) * self.groups + change.groups.numbers
+        return moved, np.full(len(moved), int(change.before))
+
     def moves(self, chosen: Ints, to: Sequence[int] | Ints, policy: str, reason: str) -> Iterator[Suggestion]:
         """Suggest that some pieces move, each to a site; those that go the same way together."""
         ways = zip((chosen // self.groups).tolist(), self.site[chosen].tolist(), np.asarray(to).tolist(), strict=True)
