@@ -176,3 +176,58 @@ def test_a_predicate_that_fails_on_no_row_alone_says_so():
 
     with pytest.raises(PredicateError, match="on none of them alone"):
         PredicateCall("fails", fails, ("A.x",))(pa.array([1, 2, 3]))
+
+
+def images(name: str, lengths: list[int]) -> SortedRows:
+    ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    pixels = pa.ListArray.from_arrays(ends, pa.array(np.zeros(sum(lengths), np.uint8)))
+    return SortedRows(
+        np.arange(len(lengths), dtype=np.uint64) << np.uint64(50), pa.record_batch({f"{name}.img": pixels})
+    )
+
+
+@pytest.mark.parametrize("lengths", [[5_000] * 60, [*[1] * 59, 300_000]], ids=["alike", "one is long"])
+@pytest.mark.parametrize("kind", [pa.list_(pa.uint8()), pa.binary()], ids=str)
+def test_a_function_is_given_no_more_bytes_at_once_than_the_limit(lengths, kind, monkeypatch):
+    monkeypatch.setattr(predicate, "ASKED_LIMIT_BYTES", 1 << 20)
+    given = []
+
+    def near(left, right):
+        given.append(left.nbytes + right.nbytes)
+        return pa.array(np.ones(len(left), np.bool_))
+
+    sides = [images(name, lengths) for name in "AB"]
+    if pa.types.is_binary(kind):
+        sides = [
+            SortedRows(each.hashes, pa.record_batch({name: pa.array([b"x" * n for n in lengths])}))
+            for name, each in zip(("A.img", "B.img"), sides, strict=True)
+        ]
+    call = PredicateCall("near", near, ("A.img", "B.img"))
+    task = RingTask(1, (Condition("call", ("A.img", "B.img"), name="near"),), (None, None), functions={"near": call})
+    pairs = sum(each.count for each in task.meet([RingSide((RunView(sides[0]),)), RingSide((), (sides[1],))]))
+    assert pairs == len(lengths) ** 2
+    assert max(given) <= (1 << 20) + 60 * 60 * 8  # and a few bytes a pair for where its values begin
+
+
+def test_what_pairs_of_images_take_does_not_follow_their_number():
+    pool, before = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    sides = [images(name, [5_000] * 250) for name in "AB"]
+    call = PredicateCall("never", lambda left, _: pa.array(np.zeros(len(left), np.bool_)), ("A.img", "B.img"))
+    task = RingTask(1, (Condition("call", ("A.img", "B.img"), name="never"),), (None, None), functions={"never": call})
+    pa.set_memory_pool(pool)
+    try:
+        assert not list(task.meet([RingSide((RunView(sides[0]),)), RingSide((), (sides[1],))]))
+    finally:
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < 5 * predicate.ASKED_LIMIT_BYTES  # all 62,500 pairs are 625 MB
+
+
+def test_results_are_written_out_by_the_bytes_of_their_own_rows():
+    sides = [images(name, [*[1] * 199, 1 << 20]) for name in "AB"]
+    task = RingTask(1, (), (None, None))
+    sizes = [
+        sum(column.nbytes for column in each.columns().values())
+        for each in task.meet([RingSide((RunView(sides[0]),)), RingSide((), (sides[1],))])
+    ]
+    assert len(sizes) > 90
+    assert max(sizes) < 5 << 20

@@ -19,13 +19,20 @@ import pyarrow.compute as pc
 from watersmeet.model.plan import Test
 from watersmeet.operators.costs import Cost, Costs
 from watersmeet.operators.ranges import Index
+from watersmeet.operators.widths import Widths, fitting
+from watersmeet.state.groups import Mask
 
 Columns = Mapping[str, pa.Array]
-Column = Callable[[str, Sequence[Index]], pa.Array]
+Find = Callable[[str], tuple[int, pa.Array]]
+"""Gives a column by its name, and the number of the input that has it."""
+
 Functions = Mapping[str, Callable[..., pa.Array]]
 
 FIRST_PAIRS = 1024
 """So many pairs tell in which order tests are asked, if nothing else does."""
+
+ASKED_LIMIT_BYTES = 32 << 20
+"""Of what a test reads, so much is copied at a time; if a pair has more, that of one pair."""
 
 
 def evaluate(test: Test, columns: Columns, functions: Functions | None = None) -> pa.Array:
@@ -126,27 +133,43 @@ class Asked:
     tests: Sequence[Test]
     functions: Functions | None
     costs: Costs
+    _widths: dict[str, Widths] = field(default_factory=dict, compare=False)
 
-    def passed(self, index: Sequence[Index], column: Column) -> list[Index]:
-        """The pairs that stay; ``column`` gives the values of a column for some pairs."""
+    def passed(self, index: Sequence[Index], find: Find) -> list[Index]:
+        """The pairs that stay."""
         count = len(index[0])
         if len(self.tests) == 1 or count <= FIRST_PAIRS or self.costs.are_known(self.tests):
-            return self._passed(list(index), column)
+            return self._passed(list(index), find)
         parts = [[each[some] for each in index] for some in (slice(FIRST_PAIRS), slice(FIRST_PAIRS, None))]
-        first, rest = (self._passed(part, column) for part in parts)
+        first, rest = (self._passed(part, find) for part in parts)
         return [np.concatenate(both) for both in zip(first, rest, strict=True)]
 
-    def _passed(self, index: list[Index], column: Column) -> list[Index]:
+    def _passed(self, index: list[Index], find: Find) -> list[Index]:
         for test in self.costs.ordered(self.tests):
             count = len(index[0])
             if not count:
                 break
             started = time.perf_counter()
-            held = evaluate(test, {name: column(name, index) for name in test.columns}, self.functions)
-            kept = held.fill_null(fill_value=False).to_numpy(zero_copy_only=False).astype(np.bool_)
+            kept = self._held(test, index, find)
             index = [numbers[kept] for numbers in index]
             self.costs.add(test, Cost(count, len(index[0]), time.perf_counter() - started))
         return index
+
+    def _held(self, test: Test, index: Sequence[Index], find: Find) -> Mask:
+        """Which pairs pass a test; it is asked of as many at a time as their values may be copied for."""
+        found = {name: find(name) for name in test.columns}
+        widths = [self._widths_of(name, values) for name, (_, values) in found.items()]
+        held = []
+        for part in fitting(widths, [index[place] for place, _ in found.values()], ASKED_LIMIT_BYTES):
+            some = {name: values.take(pa.array(index[place][part])) for name, (place, values) in found.items()}
+            passed = evaluate(test, some, self.functions).fill_null(fill_value=False)
+            held.append(passed.to_numpy(zero_copy_only=False).astype(np.bool_))
+        return held[0] if len(held) == 1 else np.concatenate(held)
+
+    def _widths_of(self, name: str, values: pa.Array) -> Widths:
+        if name not in self._widths:
+            self._widths[name] = Widths.of([values])
+        return self._widths[name]
 
 
 @dataclass(frozen=True)
@@ -162,8 +185,8 @@ class Tested:
     def passed(self, index: Sequence[Index]) -> list[Index]:
         """Those that stay."""
         index = list(index) if self.first is None else self.first.passed(index)
-        return Asked(self.tests, self.functions, self.costs).passed(index, self._column)
+        return Asked(self.tests, self.functions, self.costs).passed(index, self._find)
 
-    def _column(self, name: str, index: Sequence[Index]) -> pa.Array:
+    def _find(self, name: str) -> tuple[int, pa.Array]:
         place = next(place for place, batch in enumerate(self.rows) if name in batch.schema.names)
-        return self.rows[place].column(name).take(pa.array(index[place]))
+        return place, self.rows[place].column(name)
