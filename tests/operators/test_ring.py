@@ -178,6 +178,47 @@ def test_a_predicate_that_fails_on_no_row_alone_says_so():
         PredicateCall("fails", fails, ("A.x",))(pa.array([1, 2, 3]))
 
 
+def test_a_row_on_which_a_predicate_fails_is_told_by_its_position_and_its_other_values():
+    def fails(left, right):
+        if 3 in left.to_pylist():
+            raise ValueError("three")
+        return pc.equal(left, right)
+
+    pixels, text = pa.array([[0] * 90, [1]]), pa.array(["a" * 90, "b"])
+    left, right = (
+        SortedRows(
+            np.arange(2, dtype=np.uint64),
+            pa.record_batch({f"{name}.{field}": values for field, values in columns.items()}),
+        )
+        for name, columns in (
+            ("A", {"x": pa.array([1, 3]), "#key": pa.array([1, 2]), "id": pa.array([70, 71]), "img": pixels}),
+            ("B", {"x": pa.array([5, 6]), "id": pa.array([80, 81]), "t": text}),
+        )
+    )
+    functions = {"fails": PredicateCall("fails", fails, ("A.x", "B.x"))}
+    task = RingTask(4, (Condition("call", ("A.x", "B.x"), name="fails"),), (None, None), functions=functions)
+    with pytest.raises(PredicateError) as failed:
+        found(task, [RingSide((RunView(left),)), RingSide((), (right,))])
+    told = f"fails on the row A.x = 3, B.x = 5, number 2 of 4 (A.id = 71, B.id = 80, B.t = {'a' * 40})"
+    assert failed.value.what == f"predicate fails {told}"
+    assert failed.value.why == "ValueError: three"
+
+
+@pytest.mark.parametrize(
+    ("returned", "what"),
+    [
+        (np.array([True, "no", None], object), "an array of NoneType and bool and str"),
+        (np.array([object()] * 3), "an array of object"),
+        (np.array([1j, 2, 3]), "an array of complex128"),
+        ([True] * 3, "list"),
+        (True, "bool"),
+    ],
+)
+def test_what_a_predicate_returns_instead_of_booleans_is_told(returned, what):
+    with pytest.raises(PredicateError, match=f"predicate wrong returns {what}: a row matches or it does not"):
+        PredicateCall("wrong", lambda _: returned, ("A.x",))(pa.array([1, 2, 3]))
+
+
 def images(name: str, lengths: list[int]) -> SortedRows:
     ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     pixels = pa.ListArray.from_arrays(ends, pa.array(np.zeros(sum(lengths), np.uint8)))

@@ -16,7 +16,6 @@ What a test reads of them is copied in parts of bounded bytes (`watersmeet.opera
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -115,7 +114,7 @@ class RingTask(OnlyPairs):
         count = 0
         for blocks in index.blocks(self._conditions, probing, probe):
             for some in batches(blocks, PAIRS_LIMIT):
-                passed = residual.passed(some, partial(_find, probe, index.stored))
+                passed = residual.passed(some, (probe.rows, index.stored.rows))
                 found.append(passed)
                 count += len(passed[0])
                 if count >= BATCH_LIMIT_ROWS:
@@ -177,11 +176,6 @@ def _cuts(pieces: Sequence[SortedRows], limit: int) -> Iterator[Sequence[SortedR
 
 def _slices(count: int, length: int) -> list[tuple[int, int]]:
     return [(start, min(start + length, count)) for start in range(0, count, length)]
-
-
-def _find(probe: Piece, stored: Piece, name: str) -> tuple[int, pa.Array]:
-    is_probe = name in probe.rows.schema.names
-    return (0, probe.rows.column(name)) if is_probe else (1, stored.rows.column(name))
 
 
 def _together(found: Sequence[list[Index]]) -> tuple[Index, Index]:
