@@ -60,6 +60,38 @@ def test_a_run_goes_when_its_last_row_has_ended():
     assert change.reason == "rows of A have ended, and no other input brings any for them"
 
 
+def ring_run(name, begins, ends, groups=(0, 1)):
+    """A run of a ring tells when each of its groups ends."""
+    return replace(run(name, begins, groups=groups), group_ends=Vector.of(ends, "<u4"))
+
+
+def test_a_group_of_a_ring_goes_when_its_last_row_has_ended_and_its_run_later():
+    found = dropped(manifest_of(ring_run("r", (0, 1000), [90, 91]), A=50, B=100))
+    assert (list(found["r"].groups), found["r"].rows, found["r"].bytes) == ([0], 2, 50)
+    assert not dropped(manifest_of(ring_run("r", (0, 1000), [91, 92]), A=50, B=100))
+
+
+def test_groups_go_together_where_all_runs_agree_on_what_is_over():
+    sites = [ring_run("one", (0, 1000), [90, 91], (0, 1)), ring_run("two", (0, 1000), [10, 800], (2, 3))]
+    other = ring_run("other", (0, 1000), [91, 90], (0, 3))
+    runs = [*sites, other]
+    changes = [each.what for each in ExpirePolicy().suggest(View("step", manifest_of(*runs, A=50, B=100)))]
+    assert [(change.runs, list(change.groups)) for change in changes] == [(("one", "two"), [0, 2]), (("other",), [3])]
+
+
+def test_a_run_in_two_slices_keeps_the_groups_that_are_not_over():
+    first = ring_run("r", (0, 1000), [90, 91])
+    second = ring_run("other", (0, 1000), [90], (1,))
+    manifest = manifest_of(first, second, A=50, B=100)
+    state = manifest.operators[JOIN]
+    halves = tuple(Slice(first.id, RowSet(GroupSet.of([group]))) for group in (0, 1))
+    manifest = replace(manifest, operators={JOIN: replace(state, slices=(*halves, state.slices[1]))})
+    changes = [each.what for each in ExpirePolicy().suggest(View("step", manifest))]
+    assert [(change.runs, list(change.groups), change.rows) for change in changes] == [
+        (("r",), [0], 2), (("other",), [1], 2),
+    ]  # fmt: skip
+
+
 def test_nothing_goes_without_promises():
     assert dropped(manifest_of(run("r", (0, 1)))) == {}
     assert dropped(manifest_of(run("r", (0, 1)), A=10**9)) == {}, "the other side has promised nothing"

@@ -176,3 +176,99 @@ def test_a_predicate_that_fails_on_no_row_alone_says_so():
 
     with pytest.raises(PredicateError, match="on none of them alone"):
         PredicateCall("fails", fails, ("A.x",))(pa.array([1, 2, 3]))
+
+
+def test_a_row_on_which_a_predicate_fails_is_told_by_its_position_and_its_other_values():
+    def fails(left, right):
+        if 3 in left.to_pylist():
+            raise ValueError("three")
+        return pc.equal(left, right)
+
+    pixels, text = pa.array([[0] * 90, [1]]), pa.array(["a" * 90, "b"])
+    left, right = (
+        SortedRows(
+            np.arange(2, dtype=np.uint64),
+            pa.record_batch({f"{name}.{field}": values for field, values in columns.items()}),
+        )
+        for name, columns in (
+            ("A", {"x": pa.array([1, 3]), "#key": pa.array([1, 2]), "id": pa.array([70, 71]), "img": pixels}),
+            ("B", {"x": pa.array([5, 6]), "id": pa.array([80, 81]), "t": text}),
+        )
+    )
+    functions = {"fails": PredicateCall("fails", fails, ("A.x", "B.x"))}
+    task = RingTask(4, (Condition("call", ("A.x", "B.x"), name="fails"),), (None, None), functions=functions)
+    with pytest.raises(PredicateError) as failed:
+        found(task, [RingSide((RunView(left),)), RingSide((), (right,))])
+    told = f"fails on the row A.x = 3, B.x = 5, number 2 of 4 (A.id = 71, B.id = 80, B.t = {'a' * 40})"
+    assert failed.value.what == f"predicate fails {told}"
+    assert failed.value.why == "ValueError: three"
+
+
+@pytest.mark.parametrize(
+    ("returned", "what"),
+    [
+        (np.array([True, "no", None], object), "an array of NoneType and bool and str"),
+        (np.array([object()] * 3), "an array of object"),
+        (np.array([1j, 2, 3]), "an array of complex128"),
+        ([True] * 3, "list"),
+        (True, "bool"),
+    ],
+)
+def test_what_a_predicate_returns_instead_of_booleans_is_told(returned, what):
+    with pytest.raises(PredicateError, match=f"predicate wrong returns {what}: a row matches or it does not"):
+        PredicateCall("wrong", lambda _: returned, ("A.x",))(pa.array([1, 2, 3]))
+
+
+def images(name: str, lengths: list[int]) -> SortedRows:
+    ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    pixels = pa.ListArray.from_arrays(ends, pa.array(np.zeros(sum(lengths), np.uint8)))
+    return SortedRows(
+        np.arange(len(lengths), dtype=np.uint64) << np.uint64(50), pa.record_batch({f"{name}.img": pixels})
+    )
+
+
+@pytest.mark.parametrize("lengths", [[5_000] * 60, [*[1] * 59, 300_000]], ids=["alike", "one is long"])
+@pytest.mark.parametrize("kind", [pa.list_(pa.uint8()), pa.binary()], ids=str)
+def test_a_function_is_given_no_more_bytes_at_once_than_the_limit(lengths, kind, monkeypatch):
+    monkeypatch.setattr(predicate, "ASKED_LIMIT_BYTES", 1 << 20)
+    given = []
+
+    def near(left, right):
+        given.append(left.nbytes + right.nbytes)
+        return pa.array(np.ones(len(left), np.bool_))
+
+    sides = [images(name, lengths) for name in "AB"]
+    if pa.types.is_binary(kind):
+        sides = [
+            SortedRows(each.hashes, pa.record_batch({name: pa.array([b"x" * n for n in lengths])}))
+            for name, each in zip(("A.img", "B.img"), sides, strict=True)
+        ]
+    call = PredicateCall("near", near, ("A.img", "B.img"))
+    task = RingTask(1, (Condition("call", ("A.img", "B.img"), name="near"),), (None, None), functions={"near": call})
+    pairs = sum(each.count for each in task.meet([RingSide((RunView(sides[0]),)), RingSide((), (sides[1],))]))
+    assert pairs == len(lengths) ** 2
+    assert max(given) <= (1 << 20) + 60 * 60 * 8  # and a few bytes a pair for where its values begin
+
+
+def test_what_pairs_of_images_take_does_not_follow_their_number():
+    pool, before = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    sides = [images(name, [5_000] * 250) for name in "AB"]
+    call = PredicateCall("never", lambda left, _: pa.array(np.zeros(len(left), np.bool_)), ("A.img", "B.img"))
+    task = RingTask(1, (Condition("call", ("A.img", "B.img"), name="never"),), (None, None), functions={"never": call})
+    pa.set_memory_pool(pool)
+    try:
+        assert not list(task.meet([RingSide((RunView(sides[0]),)), RingSide((), (sides[1],))]))
+    finally:
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < 5 * predicate.ASKED_LIMIT_BYTES  # all 62,500 pairs are 625 MB
+
+
+def test_results_are_written_out_by_the_bytes_of_their_own_rows():
+    sides = [images(name, [*[1] * 199, 1 << 20]) for name in "AB"]
+    task = RingTask(1, (), (None, None))
+    sizes = [
+        sum(column.nbytes for column in each.columns().values())
+        for each in task.meet([RingSide((RunView(sides[0]),)), RingSide((), (sides[1],))])
+    ]
+    assert len(sizes) > 90
+    assert max(sizes) < 5 << 20

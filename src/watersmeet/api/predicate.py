@@ -1,5 +1,6 @@
 """Predicates: functions of the user's that decide which rows are joined."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,22 @@ class Predicate:
         return f"predicate({self.call(self.name)})"
 
 
+def _check_arguments(made: Predicate, how: str) -> None:
+    """A function that does not tell what it takes is only known once it is called."""
+    try:
+        signature = inspect.signature(made.function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*made.columns)
+    except TypeError as error:
+        raise QueryError(
+            f"predicate {made.name}{signature} is given {len(made.columns)} columns, {', '.join(made.columns)}",
+            why=f"it is called with an array for each of them, by position: {error}",
+            how=how,
+        ) from error
+
+
 def predicate(function: Callable[..., Any], *columns: str) -> Predicate:
     """A vectorised Python function that decides which rows a join brings together.
 
@@ -53,6 +70,7 @@ def predicate(function: Callable[..., Any], *columns: str) -> Predicate:
             f"a predicate reads {len(columns)} columns", why="it decides on rows of two streams or more", how=how
         )
     made = Predicate(function, columns)
+    _check_arguments(made, how)
     try:
         cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
     except Exception as error:

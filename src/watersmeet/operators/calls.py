@@ -12,6 +12,20 @@ from watersmeet.model.errors import PredicateError
 REPEATED_ROWS = 16
 """Of the first rows that a task asks a predicate for, so many are asked for twice."""
 
+
+class FailsOnRowError(PredicateError):
+    """A function fails on one of the rows it was given: which one, whoever knows more of it can tell."""
+
+    def __init__(self, row: int, what: str, *, why: str, how: str) -> None:
+        super().__init__(what, why=why, how=how)
+        self.row = row
+
+    def with_values(self, values: Mapping[str, object]) -> PredicateError:
+        """The error, with values by which the row can be recognised."""
+        shown = ", ".join(f"{name} = {value!s:.40}" for name, value in values.items())
+        return PredicateError(f"{self.what} ({shown})" if shown else self.what, why=self.why, how=self.how)
+
+
 _HOW = "have it return a boolean for each row of its arguments, as pyarrow.compute.less(left, right) does"
 
 
@@ -36,18 +50,13 @@ class PredicateCall:
         try:
             returned = self.function(*arguments)
         except Exception as error:
-            row = self._failing(arguments)
-            raise PredicateError(
-                f"predicate {self.name} fails on {self._shown(arguments, row)}",
-                why=f"{type(error).__name__}: {error}",
-                how="have it take any values that these columns can have, nulls too",
-            ) from error
+            raise self._failed(arguments, self._failing(arguments), error) from error
         return self._checked(returned, len(arguments[0]))
 
     def _checked(self, returned: object, rows: int) -> pa.Array:
         held = _as_array(returned)
         if held is None or not (pa.types.is_boolean(held.type) or pa.types.is_null(held.type)):
-            what = type(returned).__name__ if held is None else f"an array of {held.type}"
+            what = _kind_of(returned) if held is None else f"an array of {held.type}"
             raise PredicateError(f"predicate {self.name} returns {what}", why="a row matches or it does not", how=_HOW)
         if len(held) != rows:
             raise PredicateError(
@@ -85,11 +94,15 @@ class PredicateCall:
             return True
         return False
 
-    def _shown(self, arguments: Sequence[pa.Array], row: int | None) -> str:
+    def _failed(self, arguments: Sequence[pa.Array], row: int | None, error: Exception) -> PredicateError:
+        count, why = len(arguments[0]), f"{type(error).__name__}: {error}"
+        how = "have it take any values that these columns can have, nulls too"
         if row is None:
-            return f"{len(arguments[0])} rows together, and on none of them alone"
+            what = f"predicate {self.name} fails on {count} rows together, and on none of them alone"
+            return PredicateError(what, why=why, how=how)
         values = [f"{name} = {each[row].as_py()!r:.80}" for name, each in zip(self.columns, arguments, strict=True)]
-        return f"the row {', '.join(values)}"
+        what = f"predicate {self.name} fails on the row {', '.join(values)}, number {row + 1:,} of {count:,}"
+        return FailsOnRowError(row, what, why=why, how=how)
 
 
 def _as_array(returned: object) -> pa.Array | None:
@@ -98,8 +111,16 @@ def _as_array(returned: object) -> pa.Array | None:
     if isinstance(returned, pa.Array):
         return returned
     if isinstance(returned, np.ndarray) and returned.ndim == 1:
-        return pa.array(returned)
+        try:
+            return pa.array(returned)
+        except pa.ArrowException:  # of objects, whatever they are
+            return None
     return None
+
+
+def _kind_of(returned: object) -> str:
+    kinds = sorted({type(each).__name__ for each in returned}) if isinstance(returned, np.ndarray) else ()
+    return f"an array of {' and '.join(kinds)}" if kinds else type(returned).__name__
 
 
 def calls(functions: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]) -> dict[str, PredicateCall]:

@@ -8,7 +8,7 @@ and greater than all others, as in Spark.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,15 +17,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.plan import Test
+from watersmeet.operators.calls import FailsOnRowError
 from watersmeet.operators.costs import Cost, Costs
 from watersmeet.operators.ranges import Index
+from watersmeet.operators.widths import Widths, fitting
+from watersmeet.state.groups import Mask
 
 Columns = Mapping[str, pa.Array]
-Column = Callable[[str, Sequence[Index]], pa.Array]
 Functions = Mapping[str, Callable[..., pa.Array]]
 
 FIRST_PAIRS = 1024
 """So many pairs tell in which order tests are asked, if nothing else does."""
+
+ASKED_LIMIT_BYTES = 32 << 20
+"""Of what a test reads, so much is copied at a time; if a pair has more, that of one pair."""
 
 
 def evaluate(test: Test, columns: Columns, functions: Functions | None = None) -> pa.Array:
@@ -126,27 +131,47 @@ class Asked:
     tests: Sequence[Test]
     functions: Functions | None
     costs: Costs
+    _widths: dict[str, Widths] = field(default_factory=dict, compare=False)
 
-    def passed(self, index: Sequence[Index], column: Column) -> list[Index]:
-        """The pairs that stay; ``column`` gives the values of a column for some pairs."""
+    def passed(self, index: Sequence[Index], rows: Sequence[pa.RecordBatch]) -> list[Index]:
+        """The combinations that stay, of ``rows`` of every input."""
         count = len(index[0])
         if len(self.tests) == 1 or count <= FIRST_PAIRS or self.costs.are_known(self.tests):
-            return self._passed(list(index), column)
+            return self._passed(list(index), rows)
         parts = [[each[some] for each in index] for some in (slice(FIRST_PAIRS), slice(FIRST_PAIRS, None))]
-        first, rest = (self._passed(part, column) for part in parts)
+        first, rest = (self._passed(part, rows) for part in parts)
         return [np.concatenate(both) for both in zip(first, rest, strict=True)]
 
-    def _passed(self, index: list[Index], column: Column) -> list[Index]:
+    def _passed(self, index: list[Index], rows: Sequence[pa.RecordBatch]) -> list[Index]:
         for test in self.costs.ordered(self.tests):
             count = len(index[0])
             if not count:
                 break
             started = time.perf_counter()
-            held = evaluate(test, {name: column(name, index) for name in test.columns}, self.functions)
-            kept = held.fill_null(fill_value=False).to_numpy(zero_copy_only=False).astype(np.bool_)
+            kept = self._held(test, index, rows)
             index = [numbers[kept] for numbers in index]
             self.costs.add(test, Cost(count, len(index[0]), time.perf_counter() - started))
         return index
+
+    def _held(self, test: Test, index: Sequence[Index], rows: Sequence[pa.RecordBatch]) -> Mask:
+        """Which pairs pass a test; it is asked of as many at a time as their values may be copied for."""
+        found = {name: _found(rows, name) for name in test.columns}
+        widths = [self._widths_of(name, values) for name, (_, values) in found.items()]
+        held = []
+        for part in fitting(widths, [index[place] for place, _ in found.values()], ASKED_LIMIT_BYTES):
+            some = {name: values.take(pa.array(index[place][part])) for name, (place, values) in found.items()}
+            try:
+                passed = evaluate(test, some, self.functions)
+            except FailsOnRowError as error:
+                numbers = [each[part][error.row] for each in index]
+                raise error.with_values(_known_by(rows, numbers, test.columns)) from error.__cause__
+            held.append(passed.fill_null(fill_value=False).to_numpy(zero_copy_only=False).astype(np.bool_))
+        return held[0] if len(held) == 1 else np.concatenate(held)
+
+    def _widths_of(self, name: str, values: pa.Array) -> Widths:
+        if name not in self._widths:
+            self._widths[name] = Widths.of([values])
+        return self._widths[name]
 
 
 @dataclass(frozen=True)
@@ -162,8 +187,28 @@ class Tested:
     def passed(self, index: Sequence[Index]) -> list[Index]:
         """Those that stay."""
         index = list(index) if self.first is None else self.first.passed(index)
-        return Asked(self.tests, self.functions, self.costs).passed(index, self._column)
+        return Asked(self.tests, self.functions, self.costs).passed(index, self.rows)
 
-    def _column(self, name: str, index: Sequence[Index]) -> pa.Array:
-        place = next(place for place, batch in enumerate(self.rows) if name in batch.schema.names)
-        return self.rows[place].column(name).take(pa.array(index[place]))
+
+def _found(rows: Sequence[pa.RecordBatch], name: str) -> tuple[int, pa.Array]:
+    """A column by its name, and the number of the input that has it."""
+    place = next(place for place, batch in enumerate(rows) if name in batch.schema.names)
+    return place, rows[place].column(name)
+
+
+def _known_by(rows: Sequence[pa.RecordBatch], numbers: Sequence[int], besides: Collection[str]) -> Mapping[str, object]:
+    """The plain values of some rows: ids and times are among them. Names of ours begin with a sign."""
+    columns = [
+        (field, batch.column(place)[int(number)])
+        for batch, number in zip(rows, numbers, strict=True)
+        for place, field in enumerate(batch.schema)
+    ]
+    return {
+        field.name: value.as_py()
+        for field, value in sorted(columns, key=lambda each: each[0].name)
+        if field.name not in besides and "#" not in field.name and not _is_long(field.type)
+    }
+
+
+def _is_long(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))

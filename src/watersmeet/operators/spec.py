@@ -56,6 +56,11 @@ class InputSpec:
         """The column by whose values rows end one after the other, if they do."""
         return None if self.life is None else self.life.last
 
+    @property
+    def ending(self) -> str | None:
+        """The same column, if its groups are sets of moments, which end one by one."""
+        return self.last if self.go_everywhere else None
+
 
 @dataclass(frozen=True)
 class Aggregated:

@@ -66,7 +66,7 @@ class Keeper:
 
     def write(self, source: InputSpec, rows: SortedRows) -> RunFile:
         """Write rows into a file that is no part of the state."""
-        name = RunName(self._name(), source.operator, source.name, source.bounded)
+        name = RunName(self._name(), source.operator, source.name, source.bounded, source.ending)
         return write_run(self.spec.storage, name, rows, self.spec.groups)
 
     def finish(self, live: frozenset[str]) -> None:

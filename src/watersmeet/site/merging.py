@@ -31,7 +31,7 @@ def merge(
         piece for run, part in order.runs for piece in open_groups(storage, run, part.groups & order.groups, groups)
     ]
     source = order.source
-    name = RunName(run_id, source.operator, source.name, source.bounded)
+    name = RunName(run_id, source.operator, source.name, source.bounded, source.ending)
     rows = merge_rows(pieces)
     rows = rows if combine is None else combine(rows)
     needed = order.end(groups, reader).still_needed(rows)

@@ -42,7 +42,8 @@ class RunFile(msgspec.Struct, frozen=True):
     """An immutable Arrow file: the rows of some groups of one input, sorted by hash.
 
     ``group_rows`` and ``group_bytes`` are those of each of its groups, in order, so that nobody has to look into the
-    file to know what it holds. ``bounds`` are those of the columns the plan declares.
+    file to know what it holds. ``bounds`` are those of the columns the plan declares. Of a ring, ``group_ends``
+    tell when the last row of each group ends (`watersmeet.state.ends`).
     """
 
     id: RunId
@@ -56,6 +57,7 @@ class RunFile(msgspec.Struct, frozen=True):
     group_rows: Vector = Vector()
     group_bytes: Vector = Vector()
     bounds: dict[str, Bounds] = {}
+    group_ends: Vector = Vector()
 
 
 class RowSet(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.model.ids import InputName, OperatorId, RunId
+from watersmeet.state.ends import Numbers, group_ends
 from watersmeet.state.groups import GroupSet, Hashes
 from watersmeet.state.manifest import Bounds, RunFile
 from watersmeet.state.parts import Wanted, fetch_part, is_worth_it, part_path, whole_path
@@ -49,12 +50,16 @@ _changing = Lock()
 
 @dataclass(frozen=True)
 class RunName:
-    """Whose rows a new run holds; ``bounded`` are the columns whose least and greatest values are told."""
+    """Whose rows a new run holds; ``bounded`` are the columns whose least and greatest values are told.
+
+    Of the one by whose values groups are ``ending``, the greatest of each group is told, too.
+    """
 
     id: RunId
     operator: OperatorId
     input: InputName
     bounded: tuple[str, ...] = ()
+    ending: str | None = None
 
     @property
     def path(self) -> str:
@@ -81,7 +86,12 @@ def write_run(storage: Storage, name: RunName, rows: SortedRows, groups: int) ->
         Vector.of(counts[counts > 0], "<u4"),
         Vector.of(sizes[counts > 0], "<u4"),
         bounds_of(rows.rows, name.bounded),
+        Vector() if name.ending is None else _group_ends(rows.rows, name.ending, counts[counts > 0]),
     )
+
+
+def _group_ends(rows: pa.RecordBatch, column: str, counts: Numbers) -> Vector:
+    return group_ends(_countable(rows.column(column)).to_numpy(), counts)
 
 
 def bounds_of(rows: pa.RecordBatch, columns: Iterable[str]) -> dict[str, Bounds]:

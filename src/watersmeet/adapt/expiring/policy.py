@@ -1,17 +1,22 @@
-"""Suggests to drop runs whose rows have all ended: no file is read for that, as a run tells when its last row ends.
+"""Suggests to drop what has ended: no file is read for that, as a run tells when its last row ends.
 
-Rows that have ended in a run with others that have not go when it is merged (`watersmeet.adapt.merging`). Groups with
-missing results keep all their rows until they are cleaned.
+A run of a ring tells it of each group besides (`watersmeet.state.ends`): those that are over do not count any more, and
+the file goes with its last group. Other rows that have ended in a run with some that have not go when it is merged
+(`watersmeet.adapt.merging`). Groups with missing results keep all their rows until they are cleaned.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from watersmeet.adapt.policy import Moment, Suggestion, View
+from watersmeet.model.ids import RunId
 from watersmeet.model.plan import Input, Operator
 from watersmeet.state.changes import DropRows
+from watersmeet.state.ends import ended_groups
 from watersmeet.state.groups import GroupSet
-from watersmeet.state.manifest import Manifest, RunFile, Slice
+from watersmeet.state.manifest import Manifest, RowSet
 from watersmeet.state.passing import newly_passed
 from watersmeet.state.promises import droppable, ends
 from watersmeet.state.sizes import rows_and_bytes
@@ -24,7 +29,7 @@ class ExpirePolicy:
     moments: frozenset[Moment] = frozenset({"step"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
-        """Of each input, all runs that are over; and what operators pass on since."""
+        """Of each input, all runs and groups that are over; and what operators pass on since."""
         manifest = view.manifest
         yield from map(Suggestion, newly_passed(manifest))
         for (operator, source), moment in droppable(manifest).items():
@@ -34,22 +39,56 @@ class ExpirePolicy:
 
 
 def _dropped(manifest: Manifest, operator: Operator, source: Input, moment: int) -> Iterator[Suggestion]:
-    slices = [part for part in manifest.operators[operator.id].slices if _is_over(manifest, part, source, moment)]
-    if not slices:
-        return
-    groups = GroupSet.of(range(manifest.groups)) - manifest.needed(operator.id)
-    going = [part for part in slices if part.groups & groups]
-    if going:
-        rows, sizes = rows_and_bytes(manifest, going)
-        mask = groups.mask(manifest.groups)
-        runs = tuple(dict.fromkeys(part.run for part in going))
-        reason = f"rows of {source.name} have ended, and no other input brings any for them"
-        yield Suggestion(DropRows(operator.id, runs, groups, int(rows[mask].sum()), int(sizes[mask].sum()), reason))
+    reason = f"rows of {source.name} have ended, and no other input brings any for them"
+    spared = manifest.needed(operator.id)
+    for drop in _together(_ended(manifest, operator, source, moment)):
+        groups = drop.ended - spared
+        slices = [part for part in manifest.operators[operator.id].slices if part.run in drop.runs]
+        going = [replace(part, rows=RowSet(part.groups & groups)) for part in slices if part.groups & groups]
+        if going:
+            rows, sizes = rows_and_bytes(manifest, going)
+            runs = tuple(dict.fromkeys(part.run for part in going))
+            yield Suggestion(DropRows(operator.id, runs, groups, int(rows.sum()), int(sizes.sum()), reason))
 
 
-def _is_over(manifest: Manifest, part: Slice, source: Input, moment: int) -> bool:
-    run: RunFile = manifest.runs[part.run]
-    if run.input != source.name or source.life is None:
-        return False
-    span = ends(run, source.life)
-    return span is not None and span[1] <= moment
+@dataclass(frozen=True)
+class _Ended:
+    """Of all groups that runs have, those that are over."""
+
+    runs: tuple[RunId, ...]
+    held: GroupSet
+    ended: GroupSet
+
+    def agrees(self, other: "_Ended") -> bool:
+        """Whether a group that both have is over in both, or in none."""
+        return self.ended & other.held == other.ended & self.held
+
+    def and_of(self, other: "_Ended") -> "_Ended":
+        return _Ended((*self.runs, *other.runs), self.held | other.held, self.ended | other.ended)
+
+
+def _ended(manifest: Manifest, operator: Operator, source: Input, moment: int) -> Iterator[_Ended]:
+    """What is over of each run: all of it, or some groups."""
+    everything, held = GroupSet.all(manifest.groups), dict[RunId, GroupSet]()
+    for part in manifest.operators[operator.id].slices:
+        held[part.run] = held.get(part.run, GroupSet()) | part.groups
+    for run in (manifest.runs[each] for each in held):
+        span = None if run.input != source.name or source.life is None else ends(run, source.life)
+        if span is None or source.life is None or span[0] > moment:
+            continue
+        if span[1] <= moment:
+            yield _Ended((run.id,), everything, everything)
+        elif some := ended_groups(run, source.life.last.name, moment) & held[run.id]:
+            yield _Ended((run.id,), held[run.id], some)
+
+
+def _together(found: Iterable[_Ended]) -> list[_Ended]:
+    """As few changes as say it: runs in which the same groups are over go together, as those of several sites do."""
+    drops: list[_Ended] = []
+    for each in found:
+        place = next((place for place, drop in enumerate(drops) if drop.agrees(each)), None)
+        if place is None:
+            drops.append(each)
+        else:
+            drops[place] = drops[place].and_of(each)
+    return drops

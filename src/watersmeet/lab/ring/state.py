@@ -1,15 +1,16 @@
-"""What a ring holds on 1, 2 and 4 sites: a band join with windows of many epochs.
+"""What a ring holds on 1, 2 and 4 sites, with windows of four epochs and of many.
 
-A run is dropped when its last row has ended. So a ring holds, of each input, up to an epoch's rows more than it needs;
-with more sites runs have fewer rows, some end earlier, and that is less. Of windows of four epochs it was a tenth: 540,
-513 and 492 rows on 1, 2 and 4 sites, of which 481 were needed. The longer windows are, in epochs, the less it matters.
+Of each run, groups go when their last row has ended, and files when their last group has. So rows that count are the
+same on any number of sites, also where windows are short; bytes of files are only where they have many epochs, as up to
+an epoch's files more are there than are needed, and each has a head of its own.
 """
 
 from watersmeet.lab.ring.local import Ran, Size, images, run_ring
 from watersmeet.operators.ring.schemes import Scheme
 
-STATE = Size(epochs=60, rows=2_000, pixels=8, window_s=40)
-QUICK_STATE = Size(epochs=6, rows=50, pixels=8, window_s=4)
+SHORT = Size(epochs=8, rows=60, pixels=200, window_s=4)
+LONG = Size(epochs=60, rows=2_000, pixels=8, window_s=40)
+QUICK_LONG = Size(epochs=6, rows=50, pixels=8, window_s=4)
 NEAR = "ABS(A.id - B.id) <= 1"
 SITES = (1, 2, 4)
 

@@ -7,7 +7,8 @@
 It is a pure function of the rows the operator had and those the epoch brings; cleanup goes the same way with the
 generations of some groups (`generations`) in place of old and new rows. Keys are handled in parts, so that never
 more than ``MATCH_LIMIT_BYTES`` of matching rows are gathered (unless one key alone has more) and never more than
-``BATCH_LIMIT_BYTES`` of results are written out at once, however many rows one row matches.
+``BATCH_LIMIT_BYTES`` of results are written out at once, by the average width of a row, and ``MATCH_LIMIT_BYTES`` by
+their own, however many rows one row matches and however wide it is.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,6 +29,7 @@ from watersmeet.operators.predicate import Functions, Tested
 from watersmeet.operators.ranges import Index, cut
 from watersmeet.operators.results import OnlyPairs, Results
 from watersmeet.operators.spec import LifeSpec
+from watersmeet.operators.widths import Widths, fitting
 from watersmeet.state.groups import Hashes, group_of
 
 MATCH_LIMIT_BYTES = 32 << 20
@@ -127,13 +129,16 @@ class JoinTask(OnlyPairs):
         given = list(rows)
         if self.group_column is not None:
             given[0] = with_groups(rows[0], self.group_column, group_of_rows)
+        widths = [Widths.of(batch.columns) for batch in given]
         for blocks in blocks_of(gathered):
             if blocks.check is None:
                 self.output.count(own, blocks, rows)
             for index in batches(blocks, _batch_rows(given)):
                 if blocks.check is not None:
                     self.output.count_each(group_of_rows[index[0]], rows, index)
-                yield Results(tuple(given), tuple(index), self._life_of(rows, index))
+                for part in fitting(widths, index, MATCH_LIMIT_BYTES):
+                    some = [numbers[part] for numbers in index]
+                    yield Results(tuple(given), tuple(some), self._life_of(rows, some))
 
     def _life_of(self, rows: Sequence[pa.RecordBatch], index: Sequence[Index]) -> dict[str, pa.Array]:
         if self.life is None:

@@ -11,11 +11,11 @@ So all pairs with a new row are found once, as every row is stored once.
 
 Probing rows are taken in parts of ``PART_BYTES``; the stored ones run by run. Pairs are let through by ranges (`index`)
 in batches of ``PAIRS_LIMIT``, and the residual tests are asked of these, the one that drops most for its time first.
+What a test reads of them is copied in parts of bounded bytes (`watersmeet.operators.predicate`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,7 @@ from watersmeet.operators.ring.index import StoredIndex
 from watersmeet.operators.ring.pieces import Mask, Piece
 from watersmeet.operators.ring.ranges import Conditions
 from watersmeet.operators.spec import LifeSpec
+from watersmeet.operators.widths import Widths, fitting
 from watersmeet.state.groups import group_of
 from watersmeet.state.rows import SortedRows, one_batch
 
@@ -113,7 +114,7 @@ class RingTask(OnlyPairs):
         count = 0
         for blocks in index.blocks(self._conditions, probing, probe):
             for some in batches(blocks, PAIRS_LIMIT):
-                passed = residual.passed(some, partial(_column, probe, index.stored))
+                passed = residual.passed(some, (probe.rows, index.stored.rows))
                 found.append(passed)
                 count += len(passed[0])
                 if count >= BATCH_LIMIT_ROWS:
@@ -129,13 +130,13 @@ class RingTask(OnlyPairs):
         probing: int,
         pairs: Iterator[tuple[Index, Index]],
     ) -> Iterator[Results]:
-        limit = _batch_rows(given)
+        widths = [Widths.of(batch.columns) for batch in given]
         for probes, stored in pairs:
-            for start in range(0, len(probes), limit):
-                some, groups = slice(start, start + limit), own[stored[start : start + limit]]
-                index = [probes[some], stored[some]] if probing == 0 else [stored[some], probes[some]]
-                self.output.count_each(groups, given, index)
-                yield Results(given, tuple(index), {**self._group_of(groups), **self._life_of(given, index)})
+            index = [probes, stored] if probing == 0 else [stored, probes]
+            for part in fitting(widths, index, BATCH_LIMIT_BYTES, BATCH_LIMIT_ROWS):
+                some, groups = [numbers[part] for numbers in index], own[stored[part]]
+                self.output.count_each(groups, given, some)
+                yield Results(given, tuple(some), {**self._group_of(groups), **self._life_of(given, some)})
 
     def _group_of(self, groups: Index) -> dict[str, pa.Array]:
         if self.group_column is None:
@@ -177,17 +178,6 @@ def _slices(count: int, length: int) -> list[tuple[int, int]]:
     return [(start, min(start + length, count)) for start in range(0, count, length)]
 
 
-def _column(probe: Piece, stored: Piece, name: str, index: Sequence[Index]) -> pa.Array:
-    is_probe = name in probe.rows.schema.names
-    rows, numbers = (probe.rows, index[0]) if is_probe else (stored.rows, index[1])
-    return rows.column(name).take(pa.array(numbers))
-
-
 def _together(found: Sequence[list[Index]]) -> tuple[Index, Index]:
     probing, stored = zip(*found, strict=True)
     return np.concatenate(probing), np.concatenate(stored)
-
-
-def _batch_rows(rows: Sequence[pa.RecordBatch]) -> int:
-    width = sum(batch.nbytes / max(1, batch.num_rows) for batch in rows)
-    return max(1, min(BATCH_LIMIT_ROWS, int(BATCH_LIMIT_BYTES / max(1.0, width))))
