@@ -12,7 +12,7 @@ from tests.support.oracle import difference
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.cli.state import open_state
 from watersmeet.state.event_log import EventLog
-from watersmeet.state.events import ExpireEvent, MoveEvent, ParkEvent, PurgeEvent, SpillEvent, SplitEvent
+from watersmeet.state.events import ExpireEvent, MoveEvent, ParkEvent, SpillEvent, SplitEvent
 from watersmeet.state.manifest import FORMAT
 
 HERE = Path(__file__).parent / f"format{FORMAT}-kinds"
@@ -63,4 +63,3 @@ def test_a_golden_checkpoint_has_spilled_split_and_parked_groups_and_tells_of_th
     assert any(state.parked for state in states)
     told = {type(event) for event in EventLog(store).all()}
     assert told >= {SpillEvent, ExpireEvent, MoveEvent, SplitEvent, ParkEvent}
-    assert kind == "ring" or PurgeEvent in told

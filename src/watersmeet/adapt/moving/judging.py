@@ -86,6 +86,7 @@ class Ledger:
 def told(trial: Trial) -> str:
     """What came of moves.
 
+    >>> import numpy as np
     >>> told(Trial(np.array([7]), np.array([0]), 100.0, got_ms=-3.2))
     'the moves before got -3 ms and cost 20 ms'
     """
