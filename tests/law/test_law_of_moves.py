@@ -196,16 +196,19 @@ def test_every_policy_moves_groups_off_a_site_that_has_them_all_and_the_results_
 
 
 def test_better_groups_take_the_place_of_poor_ones_and_the_results_stay() -> None:
-    options, told = MemoryOptions(6_000, fraction=0.3, strategy="global-output"), []
-    for seed in (1, 2, 3):
+    """What `auto` does follows the clock, too, so some runs have no exchange."""
+    options, exchanged = MemoryOptions(6_000, fraction=0.3, strategy="global-output"), set()
+    for seed in range(1, 20):
         with moved_by("auto"), tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             query = InProcess(two_way_plan(), folder, groups=32, sites=2, options=options)
             got = run(query, seed, random.Random(2))
-            told += query.loop.stepper.checkpoint.events()
+            told = query.loop.stepper.checkpoint.events()
         with moved_by("none"), tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             assert run(InProcess(two_way_plan(), folder, groups=32, sites=1), seed) == got
-    for kind in (SpillEvent, MoveEvent):
-        assert any("of the groups of all sites" in event.reason for event in told if isinstance(event, kind)), kind
+        exchanged |= {type(event) for event in told if "of the groups of all sites" in event.reason}
+        if exchanged >= {SpillEvent, MoveEvent}:
+            return
+    pytest.fail(f"of exchanges, there were {exchanged}")
 
 
 @pytest.mark.parametrize("budget", [None, 6_000])
