@@ -162,3 +162,16 @@ def test_what_was_spilled_stays_until_it_is_cleaned(tmp_path):
 
 def tiers(running):
     return {row["tier"] for row in state_table(running.manifest).to_pylist() if row["operator"] == "join1"}
+
+
+def test_rows_that_do_not_count_any_more_are_not_told_as_state(tmp_path):
+    running = query(tmp_path, options=MemoryOptions(60_000))
+    for _ in range(3):
+        epoch(running, range(1000), range(1000))
+    assert running.is_missing, "what was spilled stays in the files of which other rows go"
+    epoch(running, promised=keys(range(1000)))
+    epoch(running)
+    told = sum(row["rows"] for row in state_table(running.manifest).to_pylist() if row["operator"] == "join1")
+    metrics = running.loop.history.get(running.manifest.batch)
+    assert metrics.state_rows == metrics.operators[0].state_rows == told
+    assert sum(run.rows for run in running.manifest.runs.values()) > told
