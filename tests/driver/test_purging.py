@@ -23,7 +23,8 @@ def query(folder, how="inner", options=None, sites=1, said=None):
     said = {"A": {"punctuated": ("k",)}, "B": {"punctuated": ("k",)}} if said is None else said
     nodes = tuple(StreamNode(name, SCHEMA, **said.get(name, {})) for name in "AB")
     options = MemoryOptions() if options is None else options
-    return InProcess(plan(Query(JoinNode(nodes, "A.k = B.k", how))), str(folder), options=options, sites=sites)
+    needed = ("A.k", "A.v") if how in ("semi", "anti") else None
+    return InProcess(plan(Query(JoinNode(nodes, "A.k = B.k", how), needed)), str(folder), options=options, sites=sites)
 
 
 def rows(keys):
@@ -162,3 +163,53 @@ def test_what_was_spilled_stays_until_it_is_cleaned(tmp_path):
 
 def tiers(running):
     return {row["tier"] for row in state_table(running.manifest).to_pylist() if row["operator"] == "join1"}
+
+
+def test_rows_that_do_not_count_any_more_are_not_told_as_state(tmp_path):
+    running = query(tmp_path, options=MemoryOptions(60_000))
+    for _ in range(3):
+        epoch(running, range(1000), range(1000))
+    assert running.is_missing, "what was spilled stays in the files of which other rows go"
+    epoch(running, promised=keys(range(1000)))
+    epoch(running)
+    told = sum(row["rows"] for row in state_table(running.manifest).to_pylist() if row["operator"] == "join1")
+    metrics = running.loop.history.get(running.manifest.batch)
+    assert metrics.state_rows == metrics.operators[0].state_rows == told
+    assert sum(run.rows for run in running.manifest.runs.values()) > told
+
+
+def held(running):
+    """The number of rows that each input holds."""
+    found = {"A": 0, "B": 0}
+    for part in running.manifest.operators["join1"].slices:
+        run = running.manifest.runs[part.run]
+        found[run.input] += run.rows_in(part.groups)
+    return found
+
+
+@pytest.mark.parametrize("how", ["right", "full"])
+def test_rows_go_of_which_the_other_input_has_neither_a_row_nor_another_one_to_come(tmp_path, how):
+    running = query(tmp_path, how, said={"B": {"punctuated": ("k",)}})
+    found = epoch(running, range(10), [1, 2, 3]).num_rows
+    assert found == 3
+    found = epoch(running, promised=keys(range(10))).num_rows + epoch(running).num_rows
+    assert found == (7 if how == "full" else 0)
+    epoch(running)
+    assert held(running) == {"A": 3, "B": 3}, "rows of B may be joined with others, and have had a match"
+    assert epoch(running, [1, 5]).num_rows == (2 if how == "full" else 1)
+    assert held(running) == {"A": 4, "B": 3}, "none of B is there that could ask for 5"
+    running.loop.end_input()
+    assert running.clean("final", None).num_rows == 0
+
+
+@pytest.mark.parametrize("how", ["semi", "anti"])
+def test_rows_that_come_out_once_at_most_go_with_their_match(tmp_path, how):
+    running = query(tmp_path, how, said={})
+    for number in range(64):
+        given = [*range(100), 1000 + number]
+        assert epoch(running, given, range(100)).num_rows == (100 if how == "semi" else 0)
+    assert held(running)["A"] <= 64 + 8 * 100
+    found = epoch(running, [], [1000]).num_rows
+    assert found == (how == "semi")
+    running.loop.end_input()
+    assert running.clean("final", None).num_rows == (63 if how == "anti" else 0)

@@ -31,12 +31,12 @@ def results_of(case: OuterCase, seed: int, *, disturb: bool, budget: bool, ends:
     """What each step gives."""
     chance = random.Random(seed)
     options = too_little_memory(chance) if budget else UNLIMITED
-    with started(plan(case.query, type_of=_type), chance, options, disturb=disturb) as query:
+    with started(plan(case.query, type_of=type_of), chance, options, disturb=disturb) as query:
         steps = steps_to_the_end(query, case.epochs, chance, disturb=disturb, ends=ends)
         return [flattened(rows) for _, rows in steps]
 
 
-def _type(sql: str, _: str) -> pa.DataType:
+def type_of(sql: str, _: str) -> pa.DataType:
     return pa.bool_() if "%" in sql else pa.timestamp("us", "UTC") if "INTERVAL" in sql else pa.int64()
 
 

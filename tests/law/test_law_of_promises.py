@@ -1,5 +1,6 @@
 """The law with punctuations and unique keys: what they let go is never missed, and what breaks them is told."""
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,16 +11,34 @@ from hypothesis import strategies as st
 from tests.law.test_law_of_aggregates import Grouped, grouped_cases
 from tests.law.test_law_of_aggregates import check as check_aggregate
 from tests.law.test_law_of_outer_joins import check as check_outer
+from tests.law.test_law_of_outer_joins import type_of
 from tests.law.test_law_of_time import check as check_inner
 from tests.support.draws import OuterCase, TimedCase, promised_cases, without_broken_promises
-from tests.support.law_runs import LAW, UNDISTURBED, is_found
+from tests.support.in_process import InProcess
+from tests.support.law_runs import (
+    LAW,
+    UNDISTURBED,
+    UNLIMITED,
+    is_found,
+    merged_early,
+    started,
+    steps_to_the_end,
+    too_little_memory,
+)
 from tests.support.punctuations import Punctuated
 
+from watersmeet.adapt.merging import purging
+from watersmeet.adapt.registry import Registry
 from watersmeet.model.query import JoinNode, Query, StreamNode
 from watersmeet.operators.promises import patterns, ranges
+from watersmeet.planning import plan
 from watersmeet.site import expiry
+from watersmeet.state.event_log import EventLog
+from watersmeet.state.events import PurgeEvent
 
 SEEDS = st.integers(0, 2**32)
+QUIET = 4
+RARELY = 0.2
 
 
 @given(case=promised_cases(outer=False), seed=SEEDS, budget=st.booleans())
@@ -57,6 +76,50 @@ def test_promises_make_groups_final_in_the_epoch_after_them(grouped: Grouped, se
 @LAW
 def test_promises_make_groups_final(grouped: Grouped, seed: int, budget, ends) -> None:
     check_aggregate(grouped, seed, budget=budget, ends=ends)
+
+
+@given(case=promised_cases(outer=False), seed=SEEDS, budget=st.booleans())
+@LAW
+def test_looks_at_what_is_new_leave_no_row_of_an_inner_join_behind(case: TimedCase, seed: int, budget) -> None:
+    assert found_by_another_look(case, seed, budget=budget) == 0
+
+
+@given(case=promised_cases(outer=True), seed=SEEDS, budget=st.booleans())
+@LAW
+def test_looks_at_what_is_new_leave_no_row_of_an_outer_join_behind(case: OuterCase, seed: int, budget) -> None:
+    assert found_by_another_look(case, seed, budget=budget) == 0
+
+
+def found_by_another_look(case: TimedCase, seed: int, *, budget: bool) -> int:
+    """How many rows can go by promises that only a driver finds which knows of no look before; merges find some."""
+    chance = random.Random(seed)
+    options = too_little_memory(chance) if budget else UNLIMITED
+    nothing = {name: table.slice(0, 0) for name, table in case.epochs[0].items()}
+    merges_some = merged_early if chance.random() < RARELY else pytest.MonkeyPatch.context
+    with merges_some() as patch, started(plan(case.query, type_of=type_of), chance, options) as query:
+        patch.setattr(purging, "SMALL_BYTES", 0)
+        patch.setattr(purging, "WAIT_MOST", 1)
+        for _ in steps_to_the_end(query, case.epochs, chance, disturb=True, ends=False):
+            purge_all(query)
+        for _ in range(QUIET):
+            purge_all(query)
+            query.epoch(nothing)
+        before = purged(query)
+        query.recover()
+        purge_all(query)
+        query.epoch(nothing)
+        return purged(query) - before
+
+
+def purge_all(query: InProcess) -> None:
+    """Whatever can go is enough for a run to be written anew."""
+    coordinator = query.loop.stepper.coordinator
+    coordinator.change_registry(Registry().with_threshold("PurgeThresholdReached", 1e-9), "a test changes it")
+
+
+def purged(query: InProcess) -> int:
+    told = EventLog(query.loop.stepper.checkpoint.store).all()
+    return sum(each.before.rows - each.after.rows for each in told if isinstance(each, PurgeEvent))
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ rows that have ended go before others are spilled. Every change says why it was 
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
@@ -144,8 +144,8 @@ class Coordinator:
         """The merges that the tasks of the next step shall do."""
         return [each for each in self._taken(view) if isinstance(each, Merge)]
 
-    def learn(self, manifest: Manifest, effects: Sequence[Effects]) -> None:
-        """Take in what the tasks of a step did that has read a manifest."""
+    def learn(self, manifest: Manifest, effects: Sequence[Effects], decided: Iterable[Change]) -> None:
+        """Take in what the tasks of a step did that has read a manifest, and what was decided after it."""
         levels = {operator.id: operator.level for operator in manifest.plan.operators}
         self.purging.forget_others(manifest)
         for each in effects if any(stream.has_promises for stream in manifest.plan.streams) else ():
@@ -153,6 +153,8 @@ class Coordinator:
             # What is kept for a higher level was not asked whether it can go.
             own = [one for one in written if levels[one.run.operator] == each.level]
             self.purging.learn(manifest, each.site, own, each.looked)
+        for drop in (change for change in decided if isinstance(change, DropRows)):
+            self.purging.count_dropped(drop.operator, drop.rows)
 
     def finish_cleaning(self, manifest: Manifest, read_bytes: int, results: int) -> FinishCleaning:
         """What becomes of the groups that a step has cleaned."""

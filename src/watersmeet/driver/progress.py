@@ -62,9 +62,10 @@ class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     """A step; what concerns a budget or cleanup is there only where there is one.
 
     ``timestamp`` is when it ended. ``rows_out`` are the rows the root has made, ``results`` those that filters have let
-    pass to the sink. Where streams promise anything, rows that nothing can come for any more are ``not_stored`` or
-    ``dropped``, promises of streams are ``passed_on`` to operators above, and ``promises`` are the ranges and patterns
-    that are kept. ``parked_groups`` are there only while any are.
+    pass to the sink. ``state_rows`` are those that count, ``state_bytes`` is the size of the files they are in. Where
+    streams promise anything, rows that nothing can come for any more are ``not_stored`` or ``dropped``, promises of
+    streams are ``passed_on`` to operators above, and ``promises`` are the ranges and patterns that are kept.
+    ``parked_groups`` are there only while any are.
     """
 
     epoch: int
@@ -175,7 +176,7 @@ def _operator(manifest: Manifest, told: Sequence[Effects], name: OperatorId) -> 
         operator=name,
         rows_in=rows_in,
         rows_out=sum(each.rows_out.get(name, 0) for each in told),
-        state_rows=sum(run.rows for run in runs),
+        state_rows=manifest.rows_of(name),
         state_bytes=sum(run.bytes for run in runs),
         runs=len(runs),
     )

@@ -92,7 +92,7 @@ class KeyPromises:
         is_asked = asked is not None and _is_preserved(operator, asked)
         length = None if asked is None else asked_length(self.manifest, source, asked)
         own = self.of_whole_input(operator, source, length) if is_asked else None
-        if promising[0] is None or (own is None and is_asked):
+        if promising[0] is None:
             return None
         return PurgeRule(
             (OtherInput(promising[0]),),

@@ -165,12 +165,12 @@ class Stepper(Generic[Batch]):
 
         told = _changes_of(step, done)
         counted = self.observer.observe(manifest, done.effects, clock.laps_ms["run"])
-        self.coordinator.learn(manifest, done.effects)
         after = apply_all(manifest, [*told, *counted])
         left = to_fetch(done.effects)
         self.relocations.tasks_ended(manifest, left, is_epoch=batch is not None)
         view = View("step", after, self.observer.statistics, load=self.observer.load)
         decided = self.coordinator.decide(replace(view, executors=executors_of(done), to_fetch=left))
+        self.coordinator.learn(manifest, done.effects, decided)
         self.relocations.decided(manifest, decided, step.tasks)
         kept = self.observer.settle(after, decided)
         self.checkpoint.check_owner()

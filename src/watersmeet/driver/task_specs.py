@@ -166,6 +166,7 @@ def _site_slice(
     ]
     asked = {name for name, _ in expiry.ends if name in live}
     asked |= {operator.id for operator in operators if operator.preserved and manifest.promised}
+    asked |= {m.operator for m in merges if m.operator in live and _gives_once(manifest, m)}
     whole = {name: groups_at(manifest.operators[name].routing, site) - manifest.spilled(name) for name in asked}
     settled = {
         name: tuple(
@@ -176,6 +177,12 @@ def _site_slice(
     own = {operator.id: manifest.groups_probed(operator.id, site) for operator in operators if operator.kind != "ring"}
     coming = tuple(pair for name, groups in own.items() for pair in _coming(manifest, name, site, groups))
     return SiteSlice(live, tuple(orders), None, expiry.spilled, settled, whole, own, coming)
+
+
+def _gives_once(manifest: Manifest, merge: Merge) -> bool:
+    """Whether the rows that are merged come out at most once, so that those with a match may go."""
+    operator = manifest.plan.operator(merge.operator)
+    return operator.how in ("semi", "anti") and operator.inputs[0].name == merge.input
 
 
 def _coming(manifest: Manifest, operator: OperatorId, site: SiteId, own: GroupSet) -> Iterator[Coming]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from watersmeet.operators.join.lives import FOREVER, Times, as_numbers
 from watersmeet.operators.promises.ranges import LONG_AGO, NEVER, Numbers
 from watersmeet.operators.spec import InputSpec, OperatorSpec
+from watersmeet.site.partners import Partners
 from watersmeet.site.promise_spec import OtherInput, PurgeRule
 from watersmeet.site.promises import PromiseReader
 from watersmeet.state.groups import GroupSet, group_of
@@ -23,7 +24,8 @@ Mask = npt.NDArray[np.bool_]
 class End:
     """Which rows of an input have come to their end, by a ``limit`` of time or by the keys that others have promised.
 
-    Those of groups that were ``spilled`` all stay, until these are cleaned.
+    Those of groups that were ``spilled`` all stay, until these are cleaned. What is stored of the other input of an
+    outer join are its ``partners``.
     """
 
     source: InputSpec
@@ -32,10 +34,13 @@ class End:
     spilled: GroupSet
     purge: PurgeRule | None = None
     reader: PromiseReader | None = None
+    partners: Partners | None = None
 
     def still_needed(self, rows: SortedRows, *, arriving: bool = False) -> SortedRows:
         """The rows that have not come to their end; of those that are ``arriving``, what is decided at once goes."""
         gone = self._have_ended(rows) | self._are_promised(rows, arriving=arriving)
+        if self.partners is not None and not arriving:
+            gone |= self.partners.have_matches_of(rows)
         if not gone.any():
             return rows
         if self.spilled:
@@ -62,10 +67,22 @@ class End:
         own = group_of(rows.hashes, self.groups)
         if rule.decided is not None and not arriving:
             gone &= since <= rule.decided.array[own]
-        if rule.asked is not None and rule.own is not None:
-            answered = reader.keys(rule.own).since(rows, self.source.key_columns, self.source.last)
-            gone &= answered <= rule.asked.array[own]
+        if rule.asked is not None:
+            gone &= ~self._are_waited_for(rule, rows, gone, own, reader)
         return gone
+
+    def _are_waited_for(
+        self, rule: PurgeRule, rows: SortedRows, gone: Mask, own: npt.NDArray[np.int64], reader: PromiseReader
+    ) -> Mask:
+        """Which rows, of those that are ``gone`` else, may be the match of one that is stored and not decided yet."""
+        waiting = gone.copy()
+        if rule.own is not None and rule.asked is not None:
+            answered = reader.keys(rule.own).since(rows, self.source.key_columns, self.source.last)
+            waiting &= answered > rule.asked.array[own]
+        if self.partners is not None and waiting.any():
+            some = np.flatnonzero(waiting)
+            waiting[some] = self.partners.may_have_keys_of(SortedRows(rows.hashes[some], rows.rows))
+        return waiting
 
     def _since(self, other: OtherInput, rows: SortedRows, reader: PromiseReader) -> Numbers:
         found = np.full(len(rows), NEVER)

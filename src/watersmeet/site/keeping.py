@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from watersmeet.model.ids import RunId, SiteId
-from watersmeet.operators.kinds import aggregate_of
-from watersmeet.operators.spec import InputSpec
+from watersmeet.operators.calls import calls
+from watersmeet.operators.kinds import TaskOptions, aggregate_of, task_of
+from watersmeet.operators.outer.task import OuterTask
+from watersmeet.operators.spec import InputSpec, OperatorSpec
 from watersmeet.site.expiry import End
 from watersmeet.site.merging import merge
+from watersmeet.site.partners import Partners
 from watersmeet.site.promises import PromiseReader, PromiseWriter
 from watersmeet.site.purging import Purger
 from watersmeet.site.spec import LevelSpec, MergeOrder
@@ -82,14 +85,28 @@ class Keeper:
     def _merge(self, order: MergeOrder, live: frozenset[str]) -> None:
         """Carry out an order, unless it is to look first, and what would go is too little."""
         spec = self.spec
+        operator = next(each for each in spec.operators if each.id == order.source.operator)
+        partners = self._partners(operator, order.source)
         if order.look is not None:
-            looked = self._purger.look(order, order.look, live)
+            looked = self._purger.look(order, order.look, live, partners)
             if looked is None or not looked.is_worth(order.look.at):
                 self.looked += [] if looked is None else [looked]
                 return
-        operator = next(each for each in spec.operators if each.id == order.source.operator)
         combine = None if operator.aggregate is None else aggregate_of(operator, spec.groups).combine
-        self.changes.append(merge(spec.storage, order, spec.groups, self._name(), live, self.reader, combine))
+        end = order.end(spec.groups, self.reader, partners)
+        self.changes.append(merge(spec.storage, order, spec.groups, self._name(), live, end, combine))
+
+    def _partners(self, operator: OperatorSpec, source: InputSpec) -> Partners | None:
+        """What is stored of the other input of an outer join."""
+        if operator.kind != "outer":
+            return None
+        spec, here = self.spec, self.spec.sites[self.site]
+        other = next(each for each in operator.inputs if each.name != source.name)
+        pairs = [pair for pair in here.settled.get(operator.id, ()) if pair[0].input == other.name]
+        whole = here.whole.get(operator.id, GroupSet())
+        gives_once = operator.how in ("semi", "anti") and source.name == operator.inputs[0].name
+        task = task_of(operator, TaskOptions(spec.groups, functions=calls(spec.functions))) if gives_once else None
+        return Partners(spec.storage, spec.groups, other, pairs, whole, task if isinstance(task, OuterTask) else None)
 
     @contextmanager
     def _for_promises(self) -> Iterator[None]:
@@ -102,7 +119,10 @@ class Keeper:
         if (limit is None and purge is None) or self.spec.only_stores or self.spec.is_above(source.tag):
             return rows
         spilled = self.spec.sites[self.site].spilled.get(source.operator, GroupSet())
-        return End(source, self.spec.groups, limit, spilled, purge, self.reader).still_needed(rows, arriving=True)
+        operator = next(each for each in self.spec.operators if each.id == source.operator)
+        partners = self._partners(operator, source)
+        end = End(source, self.spec.groups, limit, spilled, purge, self.reader, partners)
+        return end.still_needed(rows, arriving=True)
 
     def _name(self) -> RunId:
         return RunId(run_name(self.spec.epoch, self.site, uuid.uuid4().hex[:12]))

@@ -6,7 +6,7 @@ What was spilled shall leave memory, and stays out of it: the runs of a closed g
 from collections.abc import Callable
 
 from watersmeet.model.ids import RunId
-from watersmeet.site.promises import PromiseReader
+from watersmeet.site.expiry import End
 from watersmeet.site.spec import MergeOrder
 from watersmeet.state.changes import MergeRuns
 from watersmeet.state.manifest import LIVE
@@ -23,10 +23,13 @@ def merge(
     groups: int,
     run_id: RunId,
     live: frozenset[str],
-    reader: PromiseReader | None = None,
+    end: End | None = None,
     combine: Combine | None = None,
 ) -> MergeRuns:
-    """Carry out an order; ``live`` are the paths of the runs that are probed here, ``combine`` makes rows fewer."""
+    """Carry out an order; ``live`` are the paths of the runs that are probed here, ``combine`` makes rows fewer.
+
+    At their ``end`` rows go.
+    """
     pieces = [
         piece for run, part in order.runs for piece in open_groups(storage, run, part.groups & order.groups, groups)
     ]
@@ -34,7 +37,7 @@ def merge(
     name = RunName(run_id, source.operator, source.name, source.bounded, source.ending)
     rows = merge_rows(pieces)
     rows = rows if combine is None else combine(rows)
-    needed = order.end(groups, reader).still_needed(rows)
+    needed = (end or order.end(groups)).still_needed(rows)
     merged = write_run(storage, name, needed, groups)
     if order.generation != LIVE:
         for run, _ in order.runs:

@@ -75,9 +75,9 @@ class PurgeRule:
     """Which rows of an input can go because of the keys that others have promised.
 
     A row that comes out alone has to be decided first, and one that may be the match of others that come out alone has
-    to wait for these: ``decided`` tells, by group, up to which version keys were promised for which the own rows are
-    decided, ``asked`` the same of the other input, whose keys the ``own`` input has promised. Rows that arrive go at
-    once, unless they are spared.
+    to wait for these, if there are any: ``decided`` tells, by group, up to which version keys were promised for which
+    the own rows are decided, ``asked`` the same of the other input, whose keys the ``own`` input has promised. Rows
+    that arrive go at once, unless they are spared.
     """
 
     others: tuple[OtherInput, ...]

@@ -14,6 +14,7 @@ import numpy as np
 from watersmeet.operators.ranges import Index, expand
 from watersmeet.operators.spec import InputSpec
 from watersmeet.site.expiry import End
+from watersmeet.site.partners import Partners
 from watersmeet.site.promise_spec import PurgeRule
 from watersmeet.site.promises import PromiseReader
 from watersmeet.site.spec import MergeOrder
@@ -52,24 +53,25 @@ class Purger:
     reader: PromiseReader
     _new: dict[tuple[int, int], NewKeys | None] = field(default_factory=dict)
 
-    def look(self, order: MergeOrder, look: Look, live: frozenset[str]) -> Looked | None:
+    def look(self, order: MergeOrder, look: Look, live: frozenset[str], partners: Partners | None) -> Looked | None:
         """How many rows of a slice can go; None where that cannot be told without looking at all of them.
 
-        What was spilled is let go of again; ``live`` are the paths of the runs that are probed here.
+        What was spilled is let go of again; ``live`` are the paths of the runs that are probed here. Of an outer join,
+        ``partners`` are what is stored of the other input.
         """
         keys = None if look.told is None or order.purge is None else self._keys(order.source, order.purge, look.told)
         if keys is None and not look.scans:
             return None
-        looked = self._look(order, look, keys)
+        looked = self._look(order, look, keys, partners)
         if order.generation != LIVE:
             release_run(self.storage, order.runs[0][0])
             self.storage.forget({order.runs[0][0].path} - live)
         return looked
 
-    def _look(self, order: MergeOrder, look: Look, keys: NewKeys | None) -> Looked:
+    def _look(self, order: MergeOrder, look: Look, keys: NewKeys | None, partners: Partners | None) -> Looked:
         (run, part), source = order.runs[0], order.source
         pieces = open_groups(self.storage, run, part.groups & order.groups, self.groups)
-        rows, end = sum(map(len, pieces)), order.end(self.groups, self.reader)
+        rows, end = sum(map(len, pieces)), order.end(self.groups, self.reader, partners)
         if keys is not None:
             some = keys.within(order.groups, self.groups)
             found = look.gone + sum(end.count_promised(_with_keys(source, piece, some)) for piece in pieces)

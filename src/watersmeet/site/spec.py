@@ -16,6 +16,7 @@ from watersmeet.site.deciding import Decision
 from watersmeet.site.expiry import End
 from watersmeet.site.fetching import Coming
 from watersmeet.site.layout import Layout
+from watersmeet.site.partners import Partners
 from watersmeet.site.promise_spec import PromiseMerge, PunctuatedStream, PurgeRule
 from watersmeet.site.promises import PromiseReader
 from watersmeet.site.result_files import ResultFormat
@@ -52,9 +53,9 @@ class MergeOrder:
     look: Look | None = None
     since: int = 0
 
-    def end(self, groups: int, reader: PromiseReader | None) -> End:
+    def end(self, groups: int, reader: PromiseReader | None = None, partners: Partners | None = None) -> End:
         """Which rows go."""
-        return End(self.source, groups, self.limit, self.spilled, self.purge, reader)
+        return End(self.source, groups, self.limit, self.spilled, self.purge, reader, partners)
 
     @property
     def bytes(self) -> int:

@@ -17,7 +17,7 @@ import msgspec
 from watersmeet.model.ids import BatchId, InputName, OperatorId, RunId, SiteId, Version
 from watersmeet.model.plan import Plan
 from watersmeet.state.ages import NEVER, Age, Aged, closed_first, waiting
-from watersmeet.state.groups import GroupSet, groups_at
+from watersmeet.state.groups import GroupSet, Mask, groups_at
 from watersmeet.state.vectors import Vector
 
 FORMAT = 2
@@ -58,6 +58,15 @@ class RunFile(msgspec.Struct, frozen=True):
     group_bytes: Vector = Vector()
     bounds: dict[str, Bounds] = {}
     group_ends: Vector = Vector()
+
+    def among(self, groups: GroupSet) -> Mask:
+        """Which of the run's groups are some of them, in order."""
+        count = self.groups.bits.bit_length()
+        return groups.mask(count)[self.groups.mask(count)]
+
+    def rows_in(self, groups: GroupSet) -> int:
+        """The number of rows of some groups."""
+        return self.rows if groups == self.groups else int(self.group_rows.array[self.among(groups)].sum())
 
 
 class RowSet(msgspec.Struct, frozen=True):
@@ -296,5 +305,9 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """The number of rows of all runs."""
-        return sum(run.rows for run in self.runs.values())
+        """The number of rows that count; files may hold others, of groups that were written anew elsewhere."""
+        return sum(map(self.rows_of, self.operators))
+
+    def rows_of(self, operator: OperatorId) -> int:
+        """The number of rows that count of an operator."""
+        return sum(self.runs[part.run].rows_in(part.groups) for part in self.operators[operator].slices)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.model.ids import OperatorId
-from watersmeet.state.groups import GroupSet, Mask
+from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import LIVE, Manifest, RunFile, Slice
 
 Bytes = npt.NDArray[np.float64]
@@ -68,7 +68,7 @@ def rows_and_bytes(manifest: Manifest, slices: Iterable[Slice]) -> tuple[npt.NDA
     rows, sizes = np.zeros(manifest.groups, np.int64), np.zeros(manifest.groups, np.int64)
     for part in slices:
         run = manifest.runs[part.run]
-        mask, places = part.groups.mask(manifest.groups), _among(run, part.groups)
+        mask, places = part.groups.mask(manifest.groups), run.among(part.groups)
         rows[mask] += run.group_rows.array[places]
         sizes[mask] += run.group_bytes.array[places]
     return rows, sizes
@@ -90,10 +90,4 @@ def _sum(manifest: Manifest, slices: Iterable[Slice]) -> Bytes:
 def _sizes(run: RunFile, groups: GroupSet) -> npt.NDArray[np.int64]:
     """The bytes of some groups of a run, in order."""
     sizes = run.group_bytes.array
-    return sizes if groups == run.groups else sizes[_among(run, groups)]
-
-
-def _among(run: RunFile, groups: GroupSet) -> Mask:
-    """Which of a run's groups are some of them."""
-    count = run.groups.bits.bit_length()
-    return groups.mask(count)[run.groups.mask(count)]
+    return sizes if groups == run.groups else sizes[run.among(groups)]

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from watersmeet.adapt.policy import Merge
-from watersmeet.model.ids import RunId, SiteId
+from watersmeet.model.ids import OperatorId, RunId, SiteId
 from watersmeet.model.plan import Operator
 from watersmeet.state.changes import AddRun, Change, MergeRuns
 from watersmeet.state.groups import GroupSet, groups_at
@@ -45,7 +45,7 @@ class Seen:
     """What is known of a slice: of its ``groups``, ``gone`` rows can go by keys promised up to a version (``told``).
 
     The ``news`` are what was promised and decided by then. All rows were last looked at in a ``version``, and are again
-    once so many versions have passed (``wait``).
+    once so many versions have passed (``wait``). So many rows of its operator had been ``dropped`` by then.
     """
 
     groups: GroupSet
@@ -54,6 +54,7 @@ class Seen:
     version: int
     gone: int = 0
     wait: int = 1
+    dropped: int = 0
 
 
 @dataclass
@@ -68,6 +69,7 @@ class Purging:
     _is_thorough: bool = False
     _seen: dict[Key, Seen] = field(default_factory=dict)
     _asked: dict[Key, Seen] = field(default_factory=dict)
+    _dropped: dict[OperatorId, int] = field(default_factory=dict)
 
     def looks(self, manifest: Manifest, merges: Collection[Merge], least: float) -> Iterator[Merge]:
         """The slices to look at in the next step; those that are merged are not, nor where less than a part can go."""
@@ -96,10 +98,15 @@ class Purging:
                 self._seen[site, each.run, each.generation] = _after(manifest, asked, each)
         for change in changes:
             if isinstance(change, MergeRuns):
+                self.count_dropped(change.run.operator, change.dropped)
                 waits = [seen.wait for run in change.merged if (seen := self._seen.get((site, run, change.generation)))]
                 self._know(manifest, site, change, change.generation, max(waits, default=1))
             elif isinstance(change, AddRun) and not change.closed:
                 self._know(manifest, site, change, LIVE, 1)
+
+    def count_dropped(self, operator: OperatorId, rows: int) -> None:
+        """So many rows of an operator have left the state."""
+        self._dropped[operator] = self._dropped.get(operator, 0) + rows
 
     def forget_others(self, manifest: Manifest) -> None:
         """Of runs that are no part of the state any more, nothing needs to be known."""
@@ -113,7 +120,9 @@ class Purging:
         groups = run.groups - unmet
         if groups and operator.kind != "ring":
             told, news = _told(manifest, operator, groups), _news(manifest, operator)
-            self._seen[site, run.id, generation] = Seen(groups, told, news, manifest.version, wait=wait)
+            dropped = self._dropped.get(operator.id, 0) if operator.kind == "outer" else 0
+            seen = Seen(groups, told, news, manifest.version, wait=wait, dropped=dropped)
+            self._seen[site, run.id, generation] = seen
 
     def _look(
         self,
@@ -131,7 +140,10 @@ class Purging:
         scans = is_thorough or is_hurried or is_rested
         if seen is not None and not scans:  # of other groups nothing is known yet
             groups &= seen.groups
+        # In an outer join, some wait for rows that may have gone.
+        dropped = self._dropped.get(operator.id, 0) if operator.kind == "outer" else 0
         is_known = seen is not None and not is_thorough and not groups - seen.groups
+        is_known = is_known and not (scans and seen is not None and seen.dropped != dropped)
         news = _news(manifest, operator)
         is_new = seen is None or not is_known or seen.news != news or (not least and seen.gone > 0)
         if not groups or not is_new or (key[2] != LIVE and not scans):
@@ -139,7 +151,8 @@ class Purging:
         told, gone = (seen.told, seen.gone) if seen is not None and is_known else (None, 0)
         look = Look(0.0 if is_thorough else least, told, gone, scans)
         version, wait = (manifest.version, 1) if seen is None else (seen.version, seen.wait)
-        self._asked[key] = Seen(groups, _told(manifest, operator, groups), news, version, wait=wait)
+        dropped = seen.dropped if seen is not None and is_known else dropped
+        self._asked[key] = Seen(groups, _told(manifest, operator, groups), news, version, wait=wait, dropped=dropped)
         reason = f"punctuations may let rows of {run.input} go"
         yield Merge(key[0], operator.id, run.input, (run.id,), groups, key[2], reason, look)
 

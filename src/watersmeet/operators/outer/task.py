@@ -69,14 +69,18 @@ class OuterTask:
         """Those of some rows of an input, of which no match can come any more, that have none."""
         if self.how == "semi" or not len(rows):
             return
+        left = np.flatnonzero(~self.matched(number, rows, other))
+        yield from self.unmatched(number, SortedRows(rows.hashes[left], take_rows(rows.rows, left)))
+
+    def matched(self, number: int, rows: SortedRows, other: Side) -> Mask:
+        """Which of some rows of an input have a match in the other one."""
         asked = SortedRows(rows.hashes, _with_places(rows.rows, len(rows)))
         mine = Side((), asked)
         matched = np.zeros(len(rows), dtype=np.bool_)
         for _, gathered in self.join.meetings((mine, other) if number == 0 else (other, mine)):
             found = _has_match(self.join.completed(gathered), number, gathered)
             matched[gathered[number].rows.column(_PLACE).to_numpy()[found]] = True
-        left = np.flatnonzero(~matched)
-        yield from self.unmatched(number, SortedRows(rows.hashes[left], take_rows(rows.rows, left)))
+        return matched
 
     def unmatched(self, number: int, rows: SortedRows) -> Iterator[Results]:
         """Rows of an input as results, with nulls for the other one."""
