@@ -239,6 +239,46 @@ def test_parked_groups_are_due_when_much_has_come_for_them():
     assert list(held.due(world.came(rows), JOIN)) == [HOT], "the other one is at another site"
 
 
+def with_auto(world, auto, epochs):
+    """For each of some epochs: whether groups moved, and what was parked."""
+    found = []
+    for _ in range(epochs):
+        view = View("step", world.came(world.rows), load=world.load())
+        moves = [each.what for each in auto.suggest(view) if isinstance(each.what, MoveGroups)]
+        parked = [each for each in world.epoch(*moves) if isinstance(each, SpillGroups)]
+        found.append((bool(moves), bool(parked)))
+    return found
+
+
+def onset(world, site, times=8.0):
+    """All groups that a site has at first get more rows."""
+    of_each = world.groups // world.sites
+    world.rows[:] = 1.0
+    world.rows[:, site * of_each : (site + 1) * of_each] = times
+
+
+def test_what_begins_and_lasts_is_levelled_by_moves_at_once_and_not_parked_first():
+    world, auto = Bursts(), AutoPolicy()
+    assert with_auto(world, auto, CALM) == [(False, False)] * CALM
+    onset(world, SITE)
+    assert with_auto(world, auto, 1) == [(True, False)]
+    assert not any(parked for _, parked in with_auto(world, auto, 10))
+
+
+def test_bursts_take_no_longer_with_moves_than_if_they_are_parked_alone():
+    """What is parked is joined later, by all sites: that has to be counted."""
+    took = []
+    for parks, moves in ((False, False), (True, False), (True, True)):
+        world, auto = Bursts(groups=80, options=MemoryOptions(generations_max=64 if parks else 0)), AutoPolicy()
+        for turn in range(8):
+            for times in (1.0, 8.0):
+                onset(world, turn % 4, times)
+                _ = with_auto(world, auto, 3) if moves else world.run(3)
+        took.append(sum(world.slowest_ms))
+    still, parked, moved = took
+    assert parked < moved < parked + (still - parked) / 4
+
+
 def test_movers_take_parked_groups_for_what_they_were():
     """Else their site would be given more, as it has less to do meanwhile."""
     world, policies = Bursts(), (AutoPolicy(), HotGroupPolicy())

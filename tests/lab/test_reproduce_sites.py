@@ -40,6 +40,7 @@ LAZY = (
     "lazy-20",
     "lazy-21",
     "flux-two-sites",
+    "flux-two-sites-memory",
     "psp-on-spark",
 )
 

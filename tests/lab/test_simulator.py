@@ -109,7 +109,7 @@ def test_the_same_seed_gives_the_same_course_under_every_policy(policy):
 def test_experiments_in_the_simulator_need_no_spark(tmp_path):
     names = [name for name, each in EXPERIMENTS.items() if not each.needs_spark]
     flux = ["flux-03", "flux-06", "flux-07", "flux-08", "flux-09", "flux-10", "flux-1000"]
-    assert names == [*flux, *(f"psp-8{letter}" for letter in "abcdefgh"), "chaos"]
+    assert names == [*flux, "policies", *(f"psp-8{letter}" for letter in "abcdefgh"), "chaos"]
     said = []
     told = reproduce(None, {name: tmp_path / name for name in names[:2]}, said.append, quick=True)
     assert said

@@ -51,7 +51,8 @@ class Done:
     """What the tasks of a step did, bottom-up, and the files of results that wait to be published below a path.
 
     ``results`` is how many the sink got, where filters have left fewer than the root has made. ``executors`` are those
-    there are, and ``slots`` how many tasks they run at once, where there may be several.
+    there are, and ``slots`` how many tasks they run at once, where there may be several. A simulation tells how long
+    the step took; else the clock does.
     """
 
     effects: Sequence[Effects]
@@ -60,6 +61,7 @@ class Done:
     results: int | None = None
     executors: tuple[str, ...] = ()
     slots: int = 0
+    took_ms: float | None = None
 
 
 class Runner(Protocol[Batch]):

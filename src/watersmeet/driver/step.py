@@ -164,7 +164,8 @@ class Stepper(Generic[Batch]):
         clock.lap("run")
 
         told = _changes_of(step, done)
-        counted = self.observer.observe(manifest, done.effects, clock.laps_ms["run"])
+        took_ms = clock.laps_ms["run"] if done.took_ms is None else done.took_ms
+        counted = self.observer.observe(manifest, done.effects, took_ms)
         after = apply_all(manifest, [*told, *counted])
         left = to_fetch(done.effects)
         self.relocations.tasks_ended(manifest, left, is_epoch=batch is not None)

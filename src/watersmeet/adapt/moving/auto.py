@@ -74,7 +74,7 @@ class AutoPolicy:
             return
         pieces = Pieces.of(view)
         movable = ~_busy(view, pieces)
-        found = list(relieved(pieces, self.options, movable, self.name))
+        found = list(relieved(pieces, self.options, movable, self.name, load.memory_bytes))
         if view.under_way:
             yield from found
             return
@@ -131,7 +131,7 @@ class AutoPolicy:
 
     def _levelled(self, watched: Watched, epoch: Epoch, load: EpochLoad, movable: Flags) -> Iterator[Suggestion]:
         pieces, machines, halves = epoch.pieces, epoch.machines, watched.for_decision()
-        room = room_bytes(self.options, pieces.by_site(pieces.live_bytes))
+        room = room_bytes(self.options, pieces.by_site(pieces.live_bytes), load.memory_bytes)
         site, spans, stuck = pieces.site.copy(), np.zeros((2, 2)), ~movable | epoch.parked
         for level, mine in enumerate(epoch.levels):
             work = halves[0].work(pieces, mine, level, pieces.site, stuck)

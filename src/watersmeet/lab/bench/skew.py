@@ -9,7 +9,7 @@ more or less often:
 - ``skew-zipf``: the n-th key has a part of the rows that goes with n ** -1.2. The first has a fifth of all rows: moves
   cannot relieve its site of it, but its group can be split.
 - ``skew-rotating``: four fifths of the rows go to a fifth of the groups, another one after eight epochs.
-- ``skew-bursts``: all alike for three epochs, then the same for three, of each site in turn: too short for moves.
+- ``skew-bursts``: all alike for three epochs, then the same for three, of each site in turn: moves have to be quick.
 - ``skew-slow``: all alike, and the first site takes three times as long for whatever it does.
 
 - ``skew-spark`` and ``skew-spark-zipf``: as 80/20 and Zipf, but without a function, which Spark's own join has no place

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from watersmeet.adapt.moving.distribution import even
+from watersmeet.adapt.moving.distribution import spread
 from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.policy import MemoryOptions, Policy, View
 from watersmeet.driver.coordinator import Coordinator
@@ -43,14 +43,14 @@ class Course:
         return float(np.mean(self.tuples))
 
 
-def first_manifest(partitions: int, machines: int, partition_bytes: float) -> Manifest:
-    """All state is there from the start, spread evenly."""
+def first_manifest(partitions: int, machines: int, partition_bytes: float, weights: tuple[float, ...] = ()) -> Manifest:
+    """All state is there from the start, spread evenly or by weights."""
     held, source = GroupSet.all(partitions), InputName("S1")
     sizes = Vector.of(np.full(partitions, int(partition_bytes)))
     rows = Vector.of(np.ones(partitions, np.int64))
     total = int(partition_bytes) * partitions
     run = RunFile(RunId("state"), "state", OPERATOR, source, held, partitions, total, 0, rows, sizes)
-    state = OperatorState(even(partitions, machines), (Slice(run.id, RowSet(held)),))
+    state = OperatorState(spread(partitions, machines, weights), (Slice(run.id, RowSet(held)),))
     plan = Plan((), (Operator(OPERATOR, 0, (Input(source, (), ()),), ()),), ())
     return Manifest("simulation", plan, partitions, machines, {OPERATOR: state}, {run.id: run})
 
@@ -62,9 +62,10 @@ def simulate(
     policies: Sequence[Policy] = (),
     epoch_ms: float = 10.0,
     slice_ms: float = SLICE_MS,
+    weights: tuple[float, ...] = (),
 ) -> Course:
     """Let a cluster run for a while, under some policies."""
-    return _Run(cluster, disturbance, policies, epoch_ms, slice_ms).until(seconds * SECOND_MS)
+    return _Run(cluster, disturbance, policies, epoch_ms, slice_ms, weights).until(seconds * SECOND_MS)
 
 
 class _Run:
@@ -75,10 +76,11 @@ class _Run:
         policies: Sequence[Policy],
         epoch_ms: float,
         slice_ms: float,
+        weights: tuple[float, ...],
     ) -> None:
         self.cluster, self.disturbance, self.epoch_ms, self.slice_ms = cluster, disturbance, epoch_ms, slice_ms
         machines, partitions = cluster.hardware.machines, len(cluster.traffic.shares)
-        self.manifest = first_manifest(partitions, machines, cluster.traffic.partition_bytes)
+        self.manifest = first_manifest(partitions, machines, cluster.traffic.partition_bytes, weights)
         self.coordinator = Coordinator.of(MemoryOptions(), machines, 1, movers=policies)
         self.has_policies = bool(policies)
         cluster.site = np.asarray(self.manifest.operators[OPERATOR].routing, np.int64)

@@ -6,7 +6,7 @@ simulation answers in a second what a run on Spark takes many minutes for, and d
 
 from watersmeet.runners.counts.hashing import key_group
 from watersmeet.runners.counts.outcome import Outcome
-from watersmeet.runners.counts.runner import CountsRunner
+from watersmeet.runners.counts.runner import CountsRunner, Pace
 from watersmeet.runners.counts.simulation import Decide, Limits, Simulation, simulate
 from watersmeet.runners.counts.streams import Carrier, Level, Stream
 from watersmeet.runners.counts.workload import Workload
@@ -18,6 +18,7 @@ __all__ = [
     "Level",
     "Limits",
     "Outcome",
+    "Pace",
     "Simulation",
     "Stream",
     "Workload",

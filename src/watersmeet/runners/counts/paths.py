@@ -6,13 +6,16 @@
    are the first so many.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from watersmeet.runners.counts.hashing import key_group
 from watersmeet.runners.counts.streams import Ints, Level
+
+GroupOf = Callable[[Ints, int], Ints]
+"""The group of each key, of so many."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,9 @@ class Paths:
     until: Ints
 
 
-def number_keys(levels: Sequence[Level], groups: int) -> tuple[tuple[Level, ...], tuple[Ints, ...]]:
+def number_keys(
+    levels: Sequence[Level], groups: int, group_of: GroupOf = key_group
+) -> tuple[tuple[Level, ...], tuple[Ints, ...]]:
     """Number the keys of every level from 0, and give the group of each."""
     numbered, key_groups, below = [], [], np.empty(0, dtype=np.int64)
     for level in levels:
@@ -38,7 +43,7 @@ def number_keys(levels: Sequence[Level], groups: int) -> tuple[tuple[Level, ...]
         numbered.append(_with_keys(level, keys))
         if level_below := numbered[-2:-1]:
             numbered[-2] = _with_next_keys(level_below[0], keys)
-        key_groups.append(key_group(keys, groups))
+        key_groups.append(group_of(keys, groups))
         below = level.carrier.next_key if level.carrier else below[:0]
     return tuple(numbered), tuple(key_groups)
 

@@ -10,6 +10,8 @@ A batch is the number of an epoch of the workload.
    Algorithms 1 and 2). Nothing is sampled.
 4. Merges that the driver orders are done by adding up sizes. So the driver has as few runs to go through as it would
    have with rows, which takes less time than the merging.
+5. Every site is an executor of its own, and takes as long as its tuples do, at a given *pace*. So policies that go by
+   time see the same in every run.
 
 A step cannot be repeated, as the counts have changed; nor is anything ever cleaned up.
 """
@@ -48,11 +50,19 @@ class Told:
     inter_bytes: BySite
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How long the rows of an epoch take to arrive, and a site takes for a tuple."""
+
+    epoch_ms: float = 0.0
+    tuple_ms: float = 0.0
+
+
 class CountsRunner:
     """Takes the epochs of a workload, one after the other."""
 
-    def __init__(self, workload: Workload) -> None:
-        self.workload, self.plan = workload, plan_of(workload)
+    def __init__(self, workload: Workload, pace: Pace = Pace()) -> None:  # noqa: B008 -- a value
+        self.workload, self.plan, self.pace = workload, plan_of(workload), pace
         self.names = [operator.id for operator in self.plan.operators]
         self.operators = [Operator(workload, level) for level in range(len(workload.levels))]
 
@@ -68,7 +78,8 @@ class CountsRunner:
             told = self._told(step.manifest, spec.level, below, results)
             effects += [self._effects(step, spec, site, arrived, told) for site in spec.sites]
             below = results
-        return Done(effects)
+        busiest_ms = max((each.busy_ms for each in effects), default=0.0)
+        return Done(effects, took_ms=max(self.pace.epoch_ms, busiest_ms))
 
     def cancel(self) -> None:
         """Nothing runs beside the one who asks."""
@@ -112,12 +123,16 @@ class CountsRunner:
         for source, counts, row_bytes in zip(operator.inputs, rows, self.operators[spec.level].row_bytes, strict=True):
             name = RunName(RunId(run_name(step.epoch, site, source.name)), operator.id, source.name)
             changes.append(AddRun(_run(name, counts, counts * row_bytes)))
+        made = told.local[operator.id][site].sum()
         return Effects(
             level=spec.level,
             site=site,
+            executor=int(site),
+            worker=int(site),
+            busy_ms=float(rows.sum() + made) * self.pace.tuple_ms,
             changes=(*changes, *(_merged(step, site, order) for order in spec.sites[site].merges)),
             rows_in={f"{operator.id}/{i.name}": int(n) for i, n in zip(operator.inputs, rows.sum(axis=1), strict=True)},
-            rows_out={operator.id: int(told.local[operator.id][site].sum())},
+            rows_out={operator.id: int(made)},
             local=_packed(told.local, site),
             traced=_packed(told.traced, site),
             inter_bytes=_packed(told.inter_bytes, site),

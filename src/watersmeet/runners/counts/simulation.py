@@ -1,7 +1,8 @@
 """Run a workload epoch by epoch under a memory budget: the shipped driver over the runner of counts.
 
-What is spilled, when and where is the driver's decision, as on Spark. Budgets are per site; groups are spread evenly
-and stay where they are. Nothing is cleaned up at run time, and nothing is stored.
+What is spilled, when and where is the driver's decision, as on Spark. Budgets are per site; groups are spread evenly or
+by weights, and stay where they are unless an *adaptation* moves them. Nothing is cleaned up at run time, and nothing is
+stored.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from watersmeet.driver.checkpoint import Expectation
 from watersmeet.driver.progress import StepMetrics
 from watersmeet.driver.start import DriverOptions, start_driver
 from watersmeet.runners.counts.outcome import Outcome
-from watersmeet.runners.counts.runner import CountsRunner
+from watersmeet.runners.counts.runner import CountsRunner, Pace
 from watersmeet.runners.counts.versions import UnstoredVersions
 from watersmeet.runners.counts.workload import Workload
 
@@ -31,24 +32,29 @@ class Limits:
     sites: int = 2
     spill_fraction: float = 0.3
     seed: int = 0
+    weights: tuple[float, ...] = ()
 
 
 class Simulation:
     """A run in progress; without limits nothing is ever spilled."""
 
     def __init__(
-        self, workload: Workload, limits: Limits | None = None, decide: str | Decide = DEFAULT_STRATEGY
+        self,
+        workload: Workload,
+        limits: Limits | None = None,
+        decide: str | Decide = DEFAULT_STRATEGY,
+        adaptation: str = "none",
+        pace: Pace = Pace(),  # noqa: B008 -- a value
     ) -> None:
-        self.runner = CountsRunner(workload)
-        expected = Expectation(
-            "simulation", self.runner.plan, workload.groups, workload.groups, limits.sites if limits else 1
-        )
+        self.runner = CountsRunner(workload, pace)
+        sites, weights = (limits.sites, limits.weights) if limits else (1, ())
+        groups = workload.groups
+        expected = Expectation("simulation", self.runner.plan, groups, groups, sites, weights)
         memory = _memory(workload, limits, decide)
         choose = None if isinstance(decide, str) else decide(self.runner)
         self.versions = UnstoredVersions(expected.first_manifest())
-        self.loop = start_driver(
-            self.versions, self.runner, DriverOptions("simulation", expected, memory, choose=choose, adaptation="none")
-        )
+        options = DriverOptions("simulation", expected, memory, choose=choose, adaptation=adaptation)
+        self.loop = start_driver(self.versions, self.runner, options)
         self.steps: list[StepMetrics] = []
 
     def step(self) -> StepMetrics:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from watersmeet.runners.counts.paths import Paths, find_paths, number_keys
+from watersmeet.runners.counts.hashing import key_group
+from watersmeet.runners.counts.paths import GroupOf, Paths, find_paths, number_keys
 from watersmeet.runners.counts.streams import Ints, Level
 
 
@@ -18,9 +19,9 @@ class Workload:
     groups: int
 
     @classmethod
-    def prepare(cls, levels: Sequence[Level], epochs: int, groups: int) -> "Workload":
+    def prepare(cls, levels: Sequence[Level], epochs: int, groups: int, group_of: GroupOf = key_group) -> "Workload":
         """Number the keys, find their groups and the paths."""
-        numbered, key_groups = number_keys(levels, groups)
+        numbered, key_groups = number_keys(levels, groups, group_of)
         return cls(numbered, key_groups, find_paths(numbered, key_groups, epochs), epochs, groups)
 
     def result_bytes(self, level: int) -> int:

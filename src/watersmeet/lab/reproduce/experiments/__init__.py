@@ -34,6 +34,8 @@ _MODULES = (
     "flux_10",
     "flux_1000",
     "flux_two_sites",
+    "flux_two_sites_memory",
+    "policies",
     "psp_8ab",
     "psp_8cf",
     "psp_8gh",

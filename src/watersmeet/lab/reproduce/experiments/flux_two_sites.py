@@ -84,12 +84,13 @@ def _measure(bench: Bench) -> Outcome:
     engine = [(move.before, move.after) for move in moved.moves for _ in range(move.groups)]
     simulator = simulated(SETTING.size(quick=bench.quick).groups)
     claims = [finding.unjudged() if bench.quick else finding for finding in judge(engine, simulator)]
-    told = Table(("where", "number", "from_site", "to_site"), _rows({ENGINE: engine, SIMULATOR: simulator}))
+    told = Table(("where", "number", "from_site", "to_site"), rows({ENGINE: engine, SIMULATOR: simulator}))
     tables = {"runs": runs_table(runs.all), "moves": moves_table(runs.all), "both": told}
     return Outcome([*claims, exactness(runs)], tables, _draw(engine, simulator), exact=not runs.wrong)
 
 
-def _rows(told: dict[str, list[Way]]) -> list[tuple[str | int | float, ...]]:
+def rows(told: dict[str, list[Way]]) -> list[tuple[str | int | float, ...]]:
+    """Every move of both, one a row."""
     return [(name, number, *way) for name, ways in told.items() for number, way in enumerate(ways)]
 
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from watersmeet.adapt.moving.auto import AutoPolicy
 from watersmeet.adapt.moving.flux import FluxPolicy
-from watersmeet.adapt.moving.flux_memory import FluxMemoryPolicy
+from watersmeet.adapt.moving.policies import ADAPTATIONS, NONE
 from watersmeet.adapt.moving.rounds import Rounds
-from watersmeet.adapt.policy import Policy
+from watersmeet.adapt.policy import MemoryOptions, Policy
 from watersmeet.lab.reproduce.bench import Bench
 from watersmeet.lab.reproduce.experiment import Experiment, Outcome
 from watersmeet.lab.reproduce.findings import Finding
@@ -46,15 +45,16 @@ def scale(bench: Bench, seconds: float) -> Scale:
 
 
 def policy(name: str, delta_min_ms: float = DELTA_MIN_MS) -> list[Policy]:
-    """A policy with the paper's parameters; none that leaves all where it is."""
-    rounds = Rounds(delta_min_ms=delta_min_ms)
-    found: Mapping[str, Callable[[], list[Policy]]] = {
-        STATIC: list,
-        FLUX: lambda: [FluxPolicy(rounds=rounds)],
-        MEMORY: lambda: [FluxMemoryPolicy(rounds=rounds)],
-        AUTO: lambda: [AutoPolicy()],
-    }
-    return found[name]()
+    """A policy with the paper's parameters, by its name; none that leaves all where it is.
+
+    Those of `auto` that split groups or park them have nothing to do here: partitions have no rows.
+    """
+    if name in (STATIC, NONE):
+        return []
+    found = ADAPTATIONS[name](MemoryOptions())
+    if isinstance(found, FluxPolicy):
+        found.rounds = Rounds(delta_min_ms=delta_min_ms)
+    return [found]
 
 
 def run(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from watersmeet.lab.reproduce.bench import Bench
-from watersmeet.lab.reproduce.experiments.fluxes import MEMORY, SEED, STATIC, policy, scale
+from watersmeet.lab.reproduce.experiments.fluxes import AUTO, AUTO_EPOCH_MS, MEMORY, SEED, STATIC, Scale, policy, scale
 from watersmeet.lab.simulator import Cluster, Course, Disturbance, Hardware, Traffic, simulate
 from watersmeet.lab.simulator.traffic import from_then_on
 
@@ -14,13 +14,18 @@ EPOCH_MS, SLICE_MS, BUFFER = 50.0, 5.0, 2048.0
 
 def short_of_memory(bench: Bench, number: str) -> dict[str, Course]:
     """A run without moves, and one with the memory-constrained policy."""
-    size = scale(bench, 60.0)
     courses = {}
     for name in (STATIC, MEMORY):
-        hardware, rng = Hardware(machines=size.machines), np.random.default_rng(SEED)
-        traffic = Traffic.even(size.machines * PARTITIONS, PARTITION_BYTES)
-        cluster = Cluster(hardware, traffic, rng, BUFFER * size.machines)
-        disturbance = Disturbance(size.machines, None, from_then_on(START_MS, size.machines, [0], HALF))
-        courses[name] = simulate(cluster, size.seconds, disturbance, policy(name), EPOCH_MS, SLICE_MS)
+        courses[name] = course(scale(bench, 60.0), name)
         bench.say(f"flux-{number}: {name}: {courses[name].tuples[-1]:,.0f} tuples in the last second")
     return courses
+
+
+def course(size: Scale, name: str) -> Course:
+    """A run under a policy."""
+    hardware, rng = Hardware(machines=size.machines), np.random.default_rng(SEED)
+    traffic = Traffic.even(size.machines * PARTITIONS, PARTITION_BYTES)
+    cluster = Cluster(hardware, traffic, rng, BUFFER * size.machines)
+    disturbance = Disturbance(size.machines, None, from_then_on(START_MS, size.machines, [0], HALF))
+    epoch_ms = AUTO_EPOCH_MS if name == AUTO else EPOCH_MS
+    return simulate(cluster, size.seconds, disturbance, policy(name), epoch_ms, SLICE_MS)
