@@ -75,7 +75,8 @@ class View:
     ``rewrite_at`` is what the registry says of rows that are to be dropped (`REWRITE_AT`); absent is never.
     ``load`` is what the step at hand asked of the sites, if it is an epoch; ``executors`` are those it was done by.
     ``to_fetch`` is how many bytes sites have yet to fetch of groups that were announced to them. ``busy`` are groups
-    that are being cleaned, or of which something was taken at this moment: nothing more will be.
+    that are being cleaned, or of which something was taken at this moment: nothing more will be. ``held`` are those
+    that another policy alone places, as the groups of a ring whose length has a goal.
     """
 
     moment: Moment
@@ -88,6 +89,7 @@ class View:
     executors: Executors | None = None
     to_fetch: Mapping[SiteId, int] = field(default_factory=dict)
     busy: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
+    held: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
