@@ -110,6 +110,8 @@ def test_a_frame_that_is_not_a_stream_is_refused(spark, flow):
         ({"adaptation": "flx"}, "'flux'"),
         ({"adaptation": "yes"}, "none, memory, lazy-disk, active-disk, flux, flux-memory, flux-hybrid, auto"),
         ({"siteWeights": "9;1"}, "9,1"),
+        ({"ringRelocation": "passive"}, 'set ringGoal to "latency" or "output", or leave ringRelocation out'),
+        ({"ringScheme": "psp", "ringGoal": "output"}, "ringGoal and ringScheme are set, and the query has no ring"),
         ({"siteWeights": "0,0"}, "not all of them 0"),
         ({"siteWeights": "1,-1"}, "0 or more"),
         ({"siteWeights": "1,nan"}, "0 or more"),

@@ -235,7 +235,7 @@ def test_a_ring_gets_the_length_that_is_best_for_a_goal(spark, goal):
     assert shown(spark, f"goal_{goal}") == pairs(rows, lambda a, b: abs(a["x"] - b["x"]) < 3)
     told = query.plan
     assert f"ringGoal {goal}" in told
-    assert "adaptation none" in told
+    assert "adaptation auto" in told
     assert "ns a pair" in told
     moves = [event for event in query.events() if event["kind"] == "move"]
     assert all(goal in event["reason"] for event in moves)

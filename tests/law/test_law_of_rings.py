@@ -54,7 +54,9 @@ def results_of(case: TimedCase, seed: int, *, disturb: bool, budgeted: float = 0
         "ring_scheme": Scheme(chance.choice(NAMES), chance.choice([1, 2, 3])),
         "ring_goal": chance.choice([None, "latency", "output"]),
         "ring_relocation": chance.choice(["aggressive", "passive"]),
-        "moving": Moving(apart=chance.random() < 0.5),
+        "moving": Moving(
+            chance.choice(["auto", "none", "flux"]), apart=chance.random() < 0.5, hasty=chance.random() < 0.5
+        ),
     }
     _, rejected = accepted_rows(case.nodes, case.epochs)
     with started(plan(case.query, _type_of, endless=True), chance, options, disturb=disturb, **ring) as query:

@@ -77,8 +77,9 @@ class View:
     ``load`` is what the step at hand asked of the sites, if it is an epoch; ``executors`` are those it was done by.
     ``to_fetch`` is how many bytes sites have yet to fetch of groups that were announced to them, by level and site, of
     those that took part in the step. ``busy`` are groups that are being cleaned, or of which something was taken at
-    this moment: nothing more will be. Moves are ``under_way`` if they were announced before this moment: only what
-    cannot wait for them is suggested.
+    this moment: nothing more will be. ``held`` are those that another policy alone places, as the groups of a ring
+    whose length has a goal. Moves are ``under_way`` if they were announced before this moment: only what cannot wait
+    for them is suggested.
     """
 
     moment: Moment
@@ -91,6 +92,7 @@ class View:
     executors: Executors | None = None
     to_fetch: Mapping[tuple[int, SiteId], int] = field(default_factory=dict)
     busy: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
+    held: Mapping[OperatorId, GroupSet] = field(default_factory=dict)
     under_way: bool = False
 
 

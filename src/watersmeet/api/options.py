@@ -1,7 +1,7 @@
 """Options of a query: names, values and defaults, checked when they are set or at the latest before anything runs."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 import msgspec
@@ -12,6 +12,7 @@ from watersmeet.adapt.ring.cost import Goal
 from watersmeet.adapt.ring.relocation import Relocation
 from watersmeet.adapt.spilling import DEFAULT_STRATEGY, STRATEGIES
 from watersmeet.model.errors import OptionError, nearest
+from watersmeet.model.plan import Plan
 from watersmeet.operators.ring import schemes
 from watersmeet.planning.durations import duration_us
 from watersmeet.state.groups import MAX_GROUPS
@@ -72,9 +73,9 @@ class Options(msgspec.Struct, frozen=True):
     promise_retention_us: int | None = None
     adaptation: str = DEFAULT_ADAPTATION
     site_weights: tuple[float, ...] = ()
-    ring_scheme: schemes.Name = "psp"
+    ring_scheme: schemes.Name | None = None
     ring_goal: Goal | None = None
-    ring_relocation: Relocation = "aggressive"
+    ring_relocation: Relocation | None = None
 
 
 def parse(options: Mapping[str, object], sink: str) -> tuple[Options, dict[str, str]]:
@@ -102,11 +103,17 @@ parquet sink has it. Did you mean 'memoryBudget'?
 
 def _agreeing(options: Options) -> Options:
     """The options, if they agree with each other; weights tell how many sites there are, if nothing else does."""
-    if options.ring_scheme != "psp" and options.memory_budget_bytes is not None:
+    if options.ring_scheme not in (None, "psp") and options.memory_budget_bytes is not None:
         raise OptionError(
             f"ringScheme is {options.ring_scheme}, and memoryBudget is set",
             why="its sites hold copies of what others store, which do not count against a budget",
             how="leave ringScheme out: psp holds no copies",
+        )
+    if options.ring_relocation is not None and options.ring_goal is None:
+        raise OptionError(
+            f"ringRelocation is {options.ring_relocation}, and there is no ringGoal",
+            why="it says how groups go to other sites when a ring gets another length, and only a goal gives it one",
+            how='set ringGoal to "latency" or "output", or leave ringRelocation out',
         )
     if not options.site_weights:
         return options
@@ -117,6 +124,22 @@ def _agreeing(options: Options) -> Options:
             how=f"write {options.sites} numbers, or leave out sites",
         )
     return msgspec.structs.replace(options, sites=len(options.site_weights))
+
+
+def refuse_without_ring(options: Options, plan: Plan) -> None:
+    """Refuse options of rings for a query that has none."""
+    fields = {field: name for name, (field, _) in _OURS.items() if field.startswith("ring_")}
+    given = [name for field, name in fields.items() if getattr(options, field) is not None]
+    if given and not any(operator.kind == "ring" for operator in plan.operators):
+        raise OptionError(
+            f"{_and(given)} {'is' if len(given) == 1 else 'are'} set, and the query has no ring",
+            why="every join of it has an equality, so rows go to the site of their key",
+            how=f"leave {_and(given)} out",
+        )
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(names)
 
 
 def _sink_option(name: str, sink: str) -> str:

@@ -112,8 +112,8 @@ class Query:
         plan = explain(manifest.plan, manifest.groups, manifest.sites)
         stepper = self._run.loop.stepper
         rings = [each for each in stepper.coordinator.policies if isinstance(each, RingPolicy)]
-        adaptation = "none" if rings else self._run.start.adaptation
-        lines = [plan, "", *placement(manifest, adaptation), *(line for each in rings for line in each.lines(manifest))]
+        placed = placement(manifest, self._run.start.adaptation)
+        lines = [plan, "", *placed, *(line for each in rings for line in each.lines(manifest))]
         lines += cost_lines(manifest.plan, dict(stepper.observer.costs))
         return "\n".join(lines)
 

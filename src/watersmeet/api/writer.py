@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame, Row
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.api.arguments import names_of
 from watersmeet.api.checks import check_columns, check_ends, check_name, check_place, check_trigger
-from watersmeet.api.options import DEFAULT_GROUPS, Options, parse
+from watersmeet.api.options import DEFAULT_GROUPS, Options, parse, refuse_without_ring
 from watersmeet.api.query import Query
 from watersmeet.driver.checkpoint import Expectation, plan_to_go_on_with
 from watersmeet.driver.switches import switches
 from watersmeet.driver.topology import Topology
 from watersmeet.model.errors import OptionError, UnsupportedError
 from watersmeet.model.plan import Plan
-from watersmeet.operators.ring.schemes import Scheme
+from watersmeet.operators.ring.schemes import PSP, Scheme
 from watersmeet.planning.group_columns import traced
 from watersmeet.planning.unkept import refuse_unkept
 from watersmeet.runners.spark.rows import row_function
@@ -205,6 +205,7 @@ class StreamWriter:
                 how="use 'append', or foreachBatch, which can replace what there was",
             )
         refuse_unkept(plan)
+        refuse_without_ring(options, plan)
         plan = traced(plan) if switches().trace else plan
         location = self._location(options)
         plan = plan_to_go_on_with(location, plan)
@@ -249,9 +250,9 @@ class StreamWriter:
             rejected_path=options.rejected_path,
             retention_us=options.promise_retention_us,
             adaptation=options.adaptation,
-            ring_scheme=Scheme(options.ring_scheme),
+            ring_scheme=Scheme(options.ring_scheme or PSP.name),
             ring_goal=options.ring_goal,
-            ring_relocation=options.ring_relocation,
+            ring_relocation=options.ring_relocation or "aggressive",
             functions=self._relation.shape.functions,
         )
         return Query(start_run(start))

@@ -8,7 +8,8 @@ are components that run only if an event calls them: the *registry* says which, 
 suggest, best first, unless it touches a group that
 
 - is being cleaned by the step at hand, or
-- was touched by a suggestion taken before.
+- was touched by a suggestion taken before, or
+- is held by a mover, if another one suggests it.
 
 So a group changes in one way at a time, and no two policies undo each other's work. What one drops the next do not see:
 rows that have ended go before others are spilled. Every change says why it was made.
@@ -60,6 +61,14 @@ COMPONENTS: Mapping[type, str] = {
 
 _SEEN = (DropRows, Reroute, MoveGroups)
 """What the policies after the one that suggested it have to know of, beside all that movers change."""
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """A policy that alone places some groups: no other mover does anything to them."""
+
+    def holds(self, manifest: Manifest) -> Mapping[OperatorId, GroupSet]:
+        """The groups."""
 
 
 @runtime_checkable
@@ -173,8 +182,13 @@ class Coordinator:
         for policy in asked:
             if view.moment in policy.moments and _is_called(policy, view, registry, events):
                 seen: list[Change] = []
-                for suggestion in self._suggested(policy, view):
-                    if _is_free(suggestion, busy) and _may_be(suggestion, view, registry):
+                held = self._held(policy, view.manifest)
+                for suggestion in self._suggested(policy, replace(view, held=held)):
+                    if (
+                        _is_free(suggestion, busy)
+                        and _is_free(suggestion, held)
+                        and _may_be(suggestion, view, registry)
+                    ):
                         _occupy(suggestion, busy)
                         seen += self._seen(policy, suggestion.what)
                         yield suggestion.what
@@ -186,6 +200,13 @@ class Coordinator:
         is_announced = self.announces and self._moves(policy)
         for each in policy.suggest(view):
             yield announced_first(each, view, self.options) if is_announced else each
+
+    def _held(self, policy: Policy, manifest: Manifest) -> Mapping[OperatorId, GroupSet]:
+        """The groups that one mover has from the others; what is put off for the sake of time is theirs, too."""
+        if not self._moves(policy) and not isinstance(policy, ParkPolicy):
+            return {}
+        holding = [each for each in self.movers if isinstance(each, Holding) and each is not policy]
+        return {name: groups for each in holding for name, groups in each.holds(manifest).items()}
 
     def _seen(self, policy: Policy, what: Change | Merge) -> list[Change]:
         """A change that the policies after this one have to know of."""

@@ -96,11 +96,10 @@ def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOpt
 
 
 def _movers(options: DriverOptions) -> list[Policy]:
-    """The policies that move groups; the length of a ring would be undone by others that level sites."""
+    """The policies that move groups; one that gives rings their length holds the groups of these."""
+    others, goal = policies_of(options.adaptation, options.memory), options.ring_goal
     has_ring = any(operator.kind == "ring" for operator in options.expected.plan.operators)
-    if options.ring_goal is not None and has_ring:
-        return [RingPolicy(options.ring_goal, options.ring_relocation)]
-    return list(policies_of(options.adaptation, options.memory))
+    return others if goal is None or not has_ring else [RingPolicy(goal, options.ring_relocation), *others]
 
 
 def _round_bytes(memory: MemoryOptions) -> int:

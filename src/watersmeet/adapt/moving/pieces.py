@@ -26,7 +26,7 @@ class Pieces:
     """All pieces, as parallel arrays: those of the first operator by group, then those of the second.
 
     ``output`` is P_output: the query's results that came through a piece, of its live generation where that is known.
-    Some are ``shared`` by several sites: they stay where they are.
+    Some are ``shared`` by several sites: they stay where they are, and so do those that another policy has ``held``.
     """
 
     operators: tuple[OperatorId, ...]
@@ -37,6 +37,7 @@ class Pieces:
     closed_bytes: Floats
     output: Floats
     shared: Mapping[int, tuple[SiteId, ...]] = field(default_factory=dict)
+    held: Flags | None = None
 
     @classmethod
     def of(cls, view: View) -> "Pieces":
@@ -52,7 +53,8 @@ class Pieces:
             for number, name in enumerate(names)
             for split in manifest.operators[name].splits
         }
-        return cls(names, manifest.groups, manifest.sites, site, live, total - live, output, shared)
+        held = np.concatenate([view.held.get(name, GroupSet()).mask(manifest.groups) for name in names])
+        return cls(names, manifest.groups, manifest.sites, site, live, total - live, output, shared, held)
 
     def by_piece(self, by_group: Mapping[OperatorId, Floats]) -> Floats:
         """What is told by operator and group, in the order of the pieces."""
@@ -63,8 +65,12 @@ class Pieces:
         return np.bincount(self.site, values, minlength=self.sites).astype(np.float64)
 
     def told_apart(self, values: Floats, mine: Ints) -> tuple[Floats, Floats]:
-        """The values of some pieces, but for those that sites share; of these, what each site has, about."""
+        """The values of some pieces, but for those that do not move; of these, what each site has, about."""
         left, at_site = values[mine], np.zeros(self.sites)
+        if self.held is not None:
+            stay = self.held[mine]
+            at_site += np.bincount(self.site[mine][stay], left[stay], minlength=self.sites)
+            left[stay] = 0.0
         for piece, sites in self.shared.items():
             found = mine == piece
             if found.any():
@@ -74,8 +80,8 @@ class Pieces:
 
     @property
     def is_whole(self) -> Flags:
-        """Which pieces are at one site."""
-        whole = np.ones(len(self.site), np.bool_)
+        """Which pieces are at one site, and may go to another."""
+        whole = np.ones(len(self.site), np.bool_) if self.held is None else ~self.held
         whole[list(self.shared)] = False
         return whole
 

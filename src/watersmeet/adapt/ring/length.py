@@ -29,6 +29,7 @@ from watersmeet.adapt.ring.smoothing import smoothed
 from watersmeet.adapt.statistics import Floats
 from watersmeet.model.ids import OperatorId, SiteId
 from watersmeet.model.plan import Operator
+from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.sizes import rows_and_bytes
 
@@ -156,6 +157,10 @@ class RingPolicy:
             if ring.id not in self._targets:
                 self._decide(manifest, ring, load)
             yield from self._moves(manifest, ring)
+
+    def holds(self, manifest: Manifest) -> dict[OperatorId, GroupSet]:
+        """The groups of rings: others that level sites would undo their length."""
+        return {each.id: GroupSet.all(manifest.groups) for each in manifest.plan.operators if each.kind == "ring"}
 
     def _decide(self, manifest: Manifest, ring: Operator, load: EpochLoad) -> None:
         """Learn from an epoch, and set where groups are to go; while they go, a ring has no length to learn from."""
