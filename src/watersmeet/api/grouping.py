@@ -21,10 +21,12 @@ from watersmeet.model.plan import quoted
 from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, History, Mode
 from watersmeet.planning.dialect import parse, write
 from watersmeet.planning.history import history_of
+from watersmeet.planning.names import Scope
 from watersmeet.planning.planner import plan_name
 from watersmeet.planning.tree import streams_of
 from watersmeet.planning.types import ddl
 from watersmeet.planning.views import Output, View, selected
+from watersmeet.planning.windows import TimeWindow, time_window
 from watersmeet.runners.spark.projection import Item
 from watersmeet.runners.spark.schemas import arrow_schema
 
@@ -109,9 +111,12 @@ class GroupedRelation:
         from watersmeet.api.relation import Relation  # noqa: PLC0415 -- a relation is grouped
 
         calls = [_call(self.shape, _text(self.shape, "agg", item)) for item in items_of("agg", aggregates)]
-        keys = [_key(each) for each in selected(self.shape.view, self.keys, self.shape.spark_name)]
+        keys = [_key(each) for each in selected(self.shape.view, self.keys, self._name_of)]
         mode: Mode = "append" if self.history is None else "update"
         return Relation(aggregated(self.shape, keys, calls, mode, self.history))
+
+    def _name_of(self, sql: str) -> str:
+        return "window" if _window(self.shape, sql) else self.shape.spark_name(sql)
 
     def count(self) -> "Relation":
         """How many rows each group has, as ``count``.
@@ -135,7 +140,9 @@ def aggregated(
     shape: Shape, keys: Sequence[Output], calls: Sequence["Call"], mode: Mode, history: History | None = None
 ) -> Shape:
     """What is told of the groups of a relation's rows."""
-    schema = _schema(shape, [key.sql for key in keys], calls, [key.name for key in keys])
+    windows = [_window(shape, key.sql) for key in keys]
+    known = [window.sql if window else key.sql for key, window in zip(keys, windows, strict=True)]
+    schema = _schema(shape, known, calls, [key.name for key in keys])
     fields = list(arrow_schema(schema, "the aggregate"))
     named = [GroupKey(key.name, key.sql, field.type) for key, field in zip(keys, fields, strict=False)]
     told = [_aggregate(shape, call, field) for call, field in zip(calls, fields[len(named) :], strict=True)]
@@ -156,6 +163,11 @@ class Call:
     function: str
     sql: str | None
     spark_sql: str
+
+
+def _window(shape: Shape, sql: str) -> TimeWindow | None:
+    """The window some SQL means: Spark's analyser would make a plan of each, and take its time if one slides."""
+    return time_window(sql, Scope(streams_of(shape.node), case_sensitive=shape.flow.case_sensitive))
 
 
 def _key(each: Output | View) -> Output:
