@@ -105,9 +105,32 @@ def test_promises_about_what_the_stream_does_not_have_are_refused(spark):
         flow.stream("C", frame, unique="idd")
     with pytest.raises(wm.errors.QueryError, match="unique of stream C is 3"):
         flow.stream("C", frame, unique=3)
-    flow.punctuations("B", frame)
-    with pytest.raises(wm.errors.DuplicateNameError, match="has punctuations already"):
-        flow.punctuations("B", frame)
+
+
+def test_a_stream_has_punctuations_of_several_kinds(spark):
+    flow = wm.Flow(spark)
+    items, bids = flow.stream("I", replay(spark, ITEMS)), flow.stream("B", replay(spark, BIDS))
+    high = F.struct(F.col("item").alias("low"), F.lit(None).cast("bigint").alias("high"))
+    flow.punctuations("B", replay(spark, [pa.table({"item": [1]}), NONE, NONE]))
+    flow.punctuations("B", replay(spark, [NONE, pa.table({"item": [5]}), NONE]).select(high.alias("ITEM")))
+    flow.punctuations("B", replay(spark, [pa.table({"v": [21]}), pa.table({"v": [40]}), pa.table({"v": [1]})]))
+    query = run(items.join(bids, on="I.id = B.item").select("B.v"), "several")
+    assert values(spark, "several") == [10, 11, 20, 30, 31]
+    assert sum(rows for _, _, rows in rejected(query)) == 4
+    assert [each.field for each in items.join(bids, on="I.id = B.item").plan().streams[1].punctuated] == ["item", "v"]
+
+
+def test_no_range_and_no_value_say_nothing(spark):
+    flow = wm.Flow(spark)
+    items, bids = flow.stream("I", replay(spark, ITEMS)), flow.stream("B", replay(spark, BIDS))
+    told = [pa.table({"item": [1]}), NONE, NONE]
+    for low, high in ((3, 3), (3, 1)):
+        empty = F.struct(F.lit(low).cast("bigint").alias("low"), F.lit(high).cast("bigint").alias("high"))
+        flow.punctuations("B", replay(spark, told).select(empty.alias("item")))
+    flow.punctuations("B", replay(spark, told).select(F.array().cast("array<bigint>").alias("item")))
+    query = run(items.join(bids, on="I.id = B.item").select("B.v"), "nothing")
+    assert values(spark, "nothing") == [10, 11, 12, 20, 21, 30, 31, 40, 50]
+    assert rejected(query) == []
 
 
 def test_another_name_of_a_stream_has_its_punctuations_whichever_comes_first(spark):

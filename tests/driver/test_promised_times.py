@@ -7,7 +7,7 @@ from tests.support.in_process import InProcess
 from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, JoinNode, Query, StreamNode
 from watersmeet.operators.promises.patterns import SHAPE, shape_of
 from watersmeet.planning import plan
-from watersmeet.planning.aggregates import WINDOW_TYPE
+from watersmeet.planning.windows import WINDOW_TYPE
 
 TIME = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", TIME)])

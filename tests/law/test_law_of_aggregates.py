@@ -31,7 +31,6 @@ from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, Mode, Query
 from watersmeet.planning import plan
-from watersmeet.planning.windows import INSTANT, WINDOW_TYPE
 
 BIGINT, DOUBLE = pa.int64(), pa.float64()
 TELLING = {
@@ -58,8 +57,16 @@ class Grouped:
     def sql(self) -> str:
         """What DuckDB makes of the accepted rows."""
         streams = self.case.nodes
-        where = " AND ".join([*self.case.conditions, *lives_overlap(list(streams.values()))]) or "true"
-        return f"SELECT {self.columns} FROM {', '.join(streams)} WHERE {where}{self.by}"
+        where = " AND ".join([*self.case.conditions, *lives_overlap(list(streams.values())), *self.sliding]) or "true"
+        return f"SELECT {self.columns} FROM {', '.join(streams)}, {SLIDES} WHERE {where}{self.by}"
+
+    @property
+    def sliding(self) -> list[str]:
+        """That a row is in the window it was copied into; where none slides, there is one copy."""
+        slides = [key for key in self.node.keys if key.name == "slide"]
+        return [f"{_start(key.sql)} + {LENGTHS[SLIDING][0]} > epoch_us({_time(key.sql)})" for key in slides] or [
+            "earlier = 0"
+        ]
 
     @property
     def columns(self) -> str:
@@ -74,19 +81,31 @@ class Grouped:
 
     @property
     def _keys(self) -> list[str]:
-        return [key.sql if "window" not in key.sql else _window(key.sql) for key in self.node.keys]
+        return [key.sql if "window" not in key.sql else _window(key.sql, key.type) for key in self.node.keys]
 
 
 NARROW = "window({}, '4 microseconds')"
 WIDE = "window({}, '10 microseconds', '10 microseconds', '3 microseconds')"
-LENGTHS = {NARROW: (4, 0), WIDE: (10, 3)}
+SLIDING = "window({}, '10 microseconds', '4 microseconds', '3 microseconds')"
+LENGTHS = {NARROW: (4, 0, 4), WIDE: (10, 3, 10), SLIDING: (10, 3, 4)}
+SLIDES = "range(3) AS slides(earlier)"
 
 
-def _window(sql: str) -> str:
-    time = sql.split("(")[1].split(",", maxsplit=1)[0]
-    length, offset = LENGTHS[sql.replace(time, "{}")]
-    start = f"epoch_us({time}) - pmod(epoch_us({time}) - {offset}, {length})"
-    return f"{{'start': make_timestamptz({start}), 'end': make_timestamptz({start} + {length})}}"
+def _time(sql: str) -> str:
+    return sql.split("(")[1].split(",", maxsplit=1)[0]
+
+
+def _start(sql: str) -> str:
+    time = _time(sql)
+    length, offset, slide = LENGTHS[sql.replace(time, "{}")]
+    last = f"epoch_us({time}) - pmod(epoch_us({time}) - {offset}, {slide})"
+    return last if slide == length else f"{last} - earlier * {slide}"
+
+
+def _window(sql: str, kind: pa.DataType) -> str:
+    length, _, _ = LENGTHS[sql.replace(_time(sql), "{}")]
+    make = "make_timestamptz" if kind.field("start").type.tz else "make_timestamp"
+    return f"{{'start': {make}({_start(sql)}), 'end': {make}({_start(sql)} + {length})}}"
 
 
 def _told(each: Aggregate) -> str:
@@ -97,7 +116,7 @@ def _told(each: Aggregate) -> str:
 def _cases(*, promised: bool, outer: bool) -> st.SearchStrategy[TimedCase]:
     if promised:
         return promised_cases(outer=outer, floats=False)  # groups of -0.0 and 0.0 are one, by either name
-    return outer_cases(most_rows=4) if outer else timed_cases(most_streams=3, most_rows=4, zone="UTC")
+    return outer_cases(most_rows=4) if outer else timed_cases(most_streams=3, most_rows=4)
 
 
 @st.composite
@@ -120,11 +139,11 @@ def grouped_cases(
     first, last = names[0], names[-1]
     kinds = {name: node.schema for name, node in case.nodes.items()}
     choices = [GroupKey("k", f"{first}.k0", kinds[first].field("k0").type), GroupKey("last", f"{last}.id", BIGINT)]
-    zones = {node.schema.field("ts").type.tz for node in case.nodes.values() if node.time}
-    if case.nodes[first].time and windows and zones == {"UTC"}:
-        windows_of = {"window": NARROW, "wide": WIDE}
-        choices += [GroupKey(name, each.format(f"{first}.ts"), WINDOW_TYPE) for name, each in windows_of.items()]
-        choices.append(GroupKey("at", f"{first}.ts", INSTANT))
+    if case.nodes[first].time and windows:
+        kind, windows_of = kinds[first].field("ts").type, {"window": NARROW, "wide": WIDE, "slide": SLIDING}
+        window = pa.struct([("start", kind), ("end", kind)])
+        choices += [GroupKey(name, each.format(f"{first}.ts"), window) for name, each in windows_of.items()]
+        choices.append(GroupKey("at", f"{first}.ts", kind))
     keys = draw(st.lists(st.sampled_from(choices), max_size=2, unique_by=lambda key: key.name))
     mode = draw(st.sampled_from(modes))
     told = []
@@ -172,8 +191,8 @@ def expected_rows(grouped: Grouped, *, has_ended: bool) -> Counter[tuple[str, ..
             times = [
                 _flat(f"{key.sql[7:].split(',')[0]} IS NOT NULL") for key in grouped.node.keys if "window" in key.sql
             ]
-            where = f" WHERE {times[0]}" if times else ""  # as in Spark
-            sql = f"SELECT {_flat(grouped.columns)} FROM ({joined}){where}{_flat(grouped.by)}"
+            where = " AND ".join([*times, *map(_flat, grouped.sliding)])  # as in Spark
+            sql = f"SELECT {_flat(grouped.columns)} FROM ({joined}), {SLIDES} WHERE {where}{_flat(grouped.by)}"
         return Counter(rows_of(connection().sql(sql).to_arrow_table()))
 
 
@@ -204,7 +223,7 @@ def check(grouped: Grouped, seed: int, *, budget: bool, disturb: bool = True, en
         check_epochs(grouped, [table for _, table in steps])
 
 
-PROMISED = {"k": "k0", "last": "id", "window": "ts"}
+PROMISED = {"k": "k0", "last": "id", "window": "ts", "slide": "ts"}
 """The columns that punctuations name, by the keys of groups that they tell of."""
 
 
@@ -247,7 +266,8 @@ def due(grouped: Grouped) -> list[tuple[str, ...]]:
     mark = None if others else mark_of(grouped.case, node.name, accepted)
     if mark is None:
         return []
-    shown = {"window": "epoch_us(c{}['end']) <= {}", "wide": "epoch_us(c{}['end']) <= {}", "at": "epoch_us(c{}) < {}"}
+    ends = dict.fromkeys(("window", "wide", "slide"), "epoch_us(c{}['end']) <= {}")
+    shown = {**ends, "at": "epoch_us(c{}) < {}"}
     names = [key.name for key in grouped.node.keys]
     over = [shown[name].format(place, mark) for place, name in enumerate(names) if name in shown]
     is_over = "true" if mark == FOREVER else " OR ".join(over) or "false"

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -141,6 +141,38 @@ def test_decimals_are_summed_exactly():
     assert told_in_parts("max", parts, kind, kind) == [Decimal("0.20"), Decimal("-99999999.99")]
     assert told_in_parts("min", parts, kind, kind) == [Decimal("0.10"), Decimal("-99999999.99")]
     assert told_in_parts("count_distinct", parts, kind, LONG) == [2, 1]
+
+
+@given(
+    parts=st.lists(st.lists(st.decimals("-99999999.99", "99999999.99", places=2), min_size=1, max_size=5), min_size=1)
+)
+@settings(max_examples=examples(100), deadline=None)
+def test_averages_of_decimals_have_four_digits_more_and_are_rounded_half_up(parts):
+    values = [value for part in parts for value in part]
+    wanted = (sum(values) / len(values)).quantize(Decimal("0.000001"), ROUND_HALF_UP)
+    kind, wide = pa.decimal128(10, 2), pa.decimal128(14, 6)
+    assert told("avg", [values], kind, wide) == [wanted]
+    assert told_in_parts("avg", [parts], kind, wide) == [wanted]
+
+
+def test_averages_of_decimals_with_all_their_digits():
+    kind = pa.decimal128(38, 10)
+    large = Decimal("1234567890123456789012.0000000001")
+    assert one("avg", [large, large], kind, pa.decimal128(38, 14)) == large
+    tie = one("avg", [Decimal(-5), *[Decimal(0)] * 7], pa.decimal128(1, 0), pa.decimal128(5, 4))
+    assert tie == Decimal("-0.6250")
+    halves = [Decimal("0.01")] * 1 + [Decimal(0)] * 31
+    assert one("avg", halves, pa.decimal128(3, 2), pa.decimal128(7, 6)) == Decimal("0.000313")  # 0.0003125
+    fraction = pa.decimal128(38, 38)
+    assert one("avg", [Decimal("0.5"), Decimal("0.25")], fraction, fraction) == Decimal("0.375")
+    assert one("avg", [None], kind, pa.decimal128(38, 14)) is None
+
+
+def test_values_of_several_columns_are_distinct_if_any_of_them_is():
+    kind = pa.struct([("a", pa.int64()), ("b", pa.float64())])
+    parts = [[[{"a": 1, "b": 0.0}, {"a": 1, "b": -0.0}], [None, {"a": 2, "b": 0.0}]], [[{"a": 1, "b": NAN}]]]
+    assert told_in_parts("count_distinct", parts, kind, LONG) == [2, 1]
+    assert told_in_parts("count_distinct", [[[None], [None]]], kind, LONG) == [0]
 
 
 def test_texts_and_dates_have_a_least_and_a_greatest():

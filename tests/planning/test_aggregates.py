@@ -16,7 +16,7 @@ from watersmeet.planning import difference, explain, fingerprint, plan
 from watersmeet.planning.aggregates import aggregate_name
 from watersmeet.planning.names import Scope
 from watersmeet.planning.restart import continued
-from watersmeet.planning.windows import WINDOW_TYPE, time_window
+from watersmeet.planning.windows import WINDOW_TYPE, time_window, window_shown
 
 INSTANT, PLAIN = pa.timestamp("us", "UTC"), pa.timestamp("us")
 N = Aggregate("n", "count", LONG)
@@ -156,7 +156,9 @@ def test_a_window_in_sql_begins_at_a_multiple_of_its_length():
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("window(A.ts, '10 minutes', '5 minutes')", "slide"),
+        ("window(A.ts, '5 minutes', '10 minutes')", "its slide is longer than itself"),
+        ("window(A.ts, '1 day', '1 second')", "each row would be in 86,400 windows, and 1,000 are the most"),
+        ("window(A.ts, '10 minutes', '5 minutes', '5 minutes')", "offset is not shorter than its slide"),
         ("window(A.ts, '5 minutes', '5 minutes', '5 minutes')", "offset is not shorter"),
         ("session_window(A.ts, '5 minutes')", "a session grows with the rows"),
         ("SESSION_WINDOW(A.ts, CASE WHEN A.k > 1 THEN '5 minutes' ELSE '1 minute' END)", "a session grows"),
@@ -180,9 +182,67 @@ def test_other_windows_are_refused_with_the_reason(sql, why):
     assert caught.value.how
 
 
-def test_a_window_of_times_without_a_zone_is_refused():
-    with pytest.raises(WatersmeetError, match="no timestamp with a zone"):
-        made(timed("A", kind=PLAIN), WINDOW)
+def test_a_window_of_times_without_a_zone_is_of_such_times():
+    plain = pa.struct([("start", PLAIN), ("end", PLAIN)])
+    planned = made(timed("A", kind=PLAIN), WINDOW)
+    assert planned.types[Column("aggregate1", "window")] == plain
+    assert planned.root.final.stream == "A"
+    assert "by window(A.ts, '1 minute')" in explain(planned, 1, 1)
+    assert made(timed("A", kind=PLAIN), key("A.ts", PLAIN, "ts")).root.final is not None
+
+
+@pytest.mark.parametrize("kind", [INSTANT, PLAIN])
+@pytest.mark.parametrize("rest", ["'1 hour'", "'1 hour', '1 hour', '-15 minutes'", "'1 hour', '7 minutes'"])
+def test_a_window_is_shown_as_it_was_written(kind, rest):
+    sql = f"window(`A`.`ts`, {rest})"
+    window = time_window(sql, Scope((timed("A", kind=kind),)))
+    assert window_shown(window.sql) == sql
+
+
+SLIDING = key("window(A.ts, '10 minutes', '4 minutes')", WINDOW_TYPE, "window")
+
+
+@pytest.mark.parametrize("node", [A, AB])
+def test_a_window_that_slides_is_no_part_of_the_hash_and_may_end_its_groups(node):
+    planned = made(node, SLIDING, key("A.k", name="k"))
+    (window,) = planned.root.sliding
+    assert (window.length_us, window.slide_us, window.ends) == (600_000_000, 240_000_000, True)
+    assert window.time == "A.ts"
+    assert Column("A", "ts") in planned.root.inputs[0].state
+    assert len(planned.root.inputs[0].keys) == 1
+    assert "by window(A.ts, '10 minutes', '4 minutes'), A.k" in explain(planned, 1, 1)
+
+
+def test_a_window_that_slides_alone_is_a_key_without_a_hash():
+    planned = made(A, SLIDING)
+    assert len(planned.root.inputs[0].keys) == 1
+    assert planned.root.output == columns("aggregate1.window aggregate1.n")
+
+
+def test_windows_of_another_time_than_the_one_that_ends_a_group_do_not_end_it():
+    other = StreamNode("A", pa.schema([("ts", INSTANT), ("sent", INSTANT)]), "ts", None, 5)
+    sent = key("window(A.sent, '10 minutes', '5 minutes')", WINDOW_TYPE, "sent")
+    planned = made(other, SLIDING, sent)
+    assert [each.ends for each in planned.root.sliding] == [True, False]
+
+
+def test_one_window_by_two_names_is_one():
+    planned = made(A, SLIDING, key("window(A.ts, '600 seconds', '4 minutes')", WINDOW_TYPE, "again"))
+    assert len(planned.root.sliding) == 1
+    assert planned.root.output == columns("aggregate1.window aggregate1.again aggregate1.n")
+
+
+def test_several_windows_that_slide_may_be_too_many_together():
+    other = StreamNode("A", pa.schema([("ts", INSTANT), ("sent", INSTANT)]), "ts", None, 5)
+    keys = [key(f"window(A.{name}, '40 seconds', '1 second')", WINDOW_TYPE, name) for name in ("ts", "sent")]
+    with pytest.raises(UnsupportedError, match="in 1,600 windows"):
+        made(other, *keys)
+
+
+def test_another_slide_is_another_query():
+    other = key("window(A.ts, '10 minutes', '5 minutes')", WINDOW_TYPE, "window")
+    assert "'10 minutes', '5 minutes'" in told_apart(made(A, SLIDING), made(A, other))
+    assert continued(made(A, SLIDING), made(A, other)) is None
 
 
 def test_an_aggregate_is_explained_with_what_it_tells():

@@ -46,6 +46,7 @@ from watersmeet.storage.remote import FsspecStorage
 
 FULL_HASH_BITS = 64
 _PLAIN = re.compile(r"`(\w+)`\.`(\w+)`")
+_WALL_CLOCK = re.compile(r"UNIX_MICROS\(MAKE_TIMESTAMP\(YEAR\(([^()]+)\), .*?, 'UTC'\)\)")
 _names = (f"t{number}" for number in count())
 
 
@@ -305,7 +306,8 @@ def evaluate(rows: pa.Table, sql: str) -> pa.Array:
     name = next(_names)
     connection().register(name, rows)
     text = (
-        sql.replace("`", '"')
+        _WALL_CLOCK.sub(r"epoch_us(\1)", sql)
+        .replace("`", '"')
         .replace("STRING", "VARCHAR")
         .replace("NAMED_STRUCT('start', ", "WINDOW_OF(")
         .replace("'end', ", "")

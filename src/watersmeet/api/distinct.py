@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replaced
 
-from watersmeet.api.grouping import Call, aggregated, check_open
+from watersmeet.api.aggregating import aggregated, check_open
 from watersmeet.api.shape import Shape
-from watersmeet.model.plan import quoted
+from watersmeet.api.telling import Call
 from watersmeet.planning.views import Output, View, selected
 
 
@@ -21,9 +21,7 @@ def distinct(shape: Shape, names: Sequence[str] | None) -> Shape:
     leaves = list(_leaves(shape.view.members))
     chosen = leaves if names is None else [each for each in leaves if each.sql in _sql_of(shape, names)]
     calls = [
-        Call(each.name, "first", each.sql, f"first({each.sql}) AS {quoted(each.name)}")
-        for each in leaves
-        if each not in chosen
+        Call(each.name, each.name, "first", each.sql, f"FIRST({each.sql})") for each in leaves if each not in chosen
     ]
     made = aggregated(shape, chosen, calls, "first")
     own = {each.name: each.sql for each in made.view.outputs}

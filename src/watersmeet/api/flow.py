@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -55,6 +56,7 @@ class Flow:
         self._frames: dict[str, DataFrame] = {}
         self._nodes: dict[str, StreamNode] = {}
         self._punctuated: dict[str, tuple[str, ...]] = {}
+        self._promises: dict[str, list[DataFrame]] = {}
         self._aliases: dict[str, list[str]] = {}
         self._rows: dict[tuple[str, ...], DataFrame] = {}
         self._predicates: dict[str, Predicate] = {}
@@ -153,7 +155,7 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
         ``low`` and ``high`` the range ``[low, high)``, where null is open; a null, or a column that is not there, is
         anything. From the end of the epoch in which it comes, no row of the stream matches it: what does is rejected,
         state that waits for such rows is dropped, rows without a match and groups that are final come out. One that
-        names nothing says that the stream has ended.
+        names nothing says that the stream has ended. There may be several such DataFrames: all that they say holds.
 
         >>> import watersmeet as wm
         >>> flow = wm.Flow(spark)
@@ -183,18 +185,16 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
                 why="they tell which rows of a stream will not come any more",
                 how=f"register it first with flow.stream ({nearest(stream, list(self._nodes))})",
             )
-        if promises_name(stream) in self._frames:
-            raise DuplicateNameError(
-                f"stream {stream} has punctuations already",
-                why="a stream has one DataFrame of them",
-                how="make one of both with union",
-            )
         self._check_frame(f"punctuations of stream {stream}", df)
-        node = self._nodes[stream]
-        columns = named_columns(node, df.columns, Scope([node], case_sensitive=self.case_sensitive))
+        node, frames = self._nodes[stream], [*self._promises.get(stream, ()), df]
+        scope = Scope([node], case_sensitive=self.case_sensitive)
+        names = {scope.fold(name): name for each in frames for name in each.columns}
+        named_columns(node, df.columns, scope)
+        columns = named_columns(node, tuple(names.values()), scope)
         kinds = {column.field: self._frames[stream].schema[column.field].dataType for column in columns}
-        self._frames[promises_name(stream)] = normal_form(stream, df, kinds)
-        self._punctuated[stream] = tuple(kinds)
+        parts = [normal_form(stream, each, kinds) for each in frames]
+        self._frames[promises_name(stream)] = reduce(DataFrame.union, parts)
+        self._promises[stream], self._punctuated[stream] = frames, tuple(kinds)
         for alias in self._aliases.get(stream, ()):
             self._share_punctuations(stream, alias)
 
@@ -256,7 +256,7 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
 
     def _share_punctuations(self, stream: str, alias: str) -> None:
         self._frames[promises_name(alias)] = self._frames[promises_name(stream)]
-        self._punctuated[alias] = self._punctuated[stream]
+        self._promises[alias], self._punctuated[alias] = self._promises[stream], self._punctuated[stream]
         for other in self._aliases.get(alias, ()):
             self._share_punctuations(alias, other)
 

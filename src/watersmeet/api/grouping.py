@@ -1,59 +1,39 @@
 """Groups of a relation's rows, as Spark's users write them: ``groupBy(...).agg(...)``, ``distinct`` and duplicates.
 
-What a key or an aggregate is called and of which type it is, Spark's analyser says.
+What is told of a group is read by `watersmeet.api.telling`, and made an aggregate by `watersmeet.api.aggregating`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
-import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
-from sqlglot import exp
+from pyspark.sql.types import NumericType
 
-from watersmeet.api.arguments import items_of
+from watersmeet.api.aggregating import aggregated, check_open, window_of
+from watersmeet.api.arguments import items_of, name_of, names_of
 from watersmeet.api.shape import Shape
-from watersmeet.model.errors import QueryError, UnsupportedError
+from watersmeet.api.telling import Telling
+from watersmeet.model.errors import QueryError, UnsupportedCallError, UnsupportedError
 from watersmeet.model.plan import quoted
-from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, History, Mode
-from watersmeet.planning.dialect import parse, write
+from watersmeet.model.query import History, Mode
+from watersmeet.planning.dialect import is_name, is_stream_column
 from watersmeet.planning.history import history_of
 from watersmeet.planning.planner import plan_name
 from watersmeet.planning.tree import streams_of
-from watersmeet.planning.types import ddl
 from watersmeet.planning.views import Output, View, selected
 from watersmeet.runners.spark.projection import Item
-from watersmeet.runners.spark.schemas import arrow_schema
 
 if TYPE_CHECKING:
     from watersmeet.api.relation import Relation
-
-_FUNCTIONS = {
-    "count": "count",
-    "sum": "sum",
-    "avg": "avg",
-    "mean": "avg",
-    "min": "min",
-    "max": "max",
-    "stddev": "stddev",
-    "stddev_samp": "stddev",
-    "std": "stddev",
-    "stddev_pop": "stddev_pop",
-    "variance": "variance",
-    "var_samp": "variance",
-    "var_pop": "var_pop",
-    "approx_count_distinct": "count_distinct",
-}
-_OF_NUMBERS = {"sum", "avg", "stddev", "stddev_pop", "variance", "var_pop"}
 
 
 @dataclass(frozen=True)
 class GroupedRelation:
     """Rows of a relation by some expressions; `agg` tells something of each group.
 
+    >>> import pyarrow as pa
     >>> import watersmeet as wm
     >>> flow = wm.Flow(spark)
     >>> sales = wm.testing.replay(spark, [pa.table({"shop": ["a", "b", "a"], "cents": [100, 250, 50]})])
@@ -76,13 +56,14 @@ class GroupedRelation:
     keys: tuple[str, ...]
     history: History | None = None
 
-    def over(self, *, rows: int | None = None, time: str | timedelta | None = None) -> "GroupedRelation":
+    def over(self, *wrong: object, rows: int | None = None, time: str | timedelta | None = None) -> "GroupedRelation":
         """The same groups, of which only the last rows count: so many, or those of a length of event time.
 
         A group comes out in every epoch that brings it rows, with the values of its last rows among all that came so
         far, ordered by the stream's ``time``. Rows as late as the last one that counts all count. A range of time
         ends with the group's latest row, which is in it, and has the given length.
 
+        >>> import pyarrow as pa
         >>> import watersmeet as wm
         >>> from datetime import datetime
         >>> flow = wm.Flow(spark)
@@ -98,20 +79,44 @@ class GroupedRelation:
         >>> by_shop.over(time="5 minutes").agg("sum(S.cents) AS total").columns
         ['shop', 'total']
         """
+        if wrong:
+            raise QueryError(
+                f"over was given {', '.join(map(repr, wrong))}",
+                why="a number may be one of rows, and a length is one of time: it has to be said which",
+                how='write over(rows=100) or over(time="10 minutes")',
+            )
         return replace(self, history=history_of(rows, time))
 
-    def agg(self, *aggregates: Item) -> "Relation":
-        """What is told of each group: ``count(*) AS n``, ``sum(B.v)``, avg, min, max, stddev, distinct counts."""
+    def agg(self, *aggregates: Item | Mapping[str, str]) -> "Relation":
+        """What is told of each group: ``count(*) AS n``, ``sum(B.v)``, avg, min, max, stddev, distinct counts.
+
+        An aggregate may be of some rows only, as ``sum(B.v) FILTER (WHERE B.v > 0)``, and there may be expressions over
+        several. A dict says which function each column is given to.
+
+        >>> import watersmeet as wm
+        >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
+        >>> by_minute = rates.groupBy("window(A.timestamp, '1 minute')")
+        >>> by_minute.agg("sum(A.value) / count(*) AS mean", "count_if(A.value > 3) AS many").columns
+        ['window', 'mean', 'many']
+        >>> by_minute.agg({"value": "max"}).columns
+        ['window', 'max(value)']
+        """
         if not aggregates:
             raise QueryError(
                 "agg was given nothing", why="it tells something of a group", how='write agg("count(*) AS n")'
             )
         from watersmeet.api.relation import Relation  # noqa: PLC0415 -- a relation is grouped
 
-        calls = [_call(self.shape, _text(self.shape, "agg", item)) for item in items_of("agg", aggregates)]
-        keys = [_key(each) for each in selected(self.shape.view, self.keys, self.shape.spark_name)]
+        given = aggregates[0]
+        items = _calls_of(given) if isinstance(given, Mapping) else items_of("agg", aggregates)
+        keys = [_key(each) for each in selected(self.shape.view, self.keys, self._name_of)]
+        telling = Telling(self.shape, plan_name(streams_of(self.shape.node)), keys)
+        shown = [telling.add(_text(self.shape, "agg", item)) for item in items]
         mode: Mode = "append" if self.history is None else "update"
-        return Relation(aggregated(self.shape, keys, calls, mode, self.history))
+        return Relation(aggregated(self.shape, keys, telling.calls, mode, self.history, shown))
+
+    def _name_of(self, sql: str) -> str:
+        return "window" if window_of(self.shape, sql) else self.shape.spark_name(sql)
 
     def count(self) -> "Relation":
         """How many rows each group has, as ``count``.
@@ -123,6 +128,57 @@ class GroupedRelation:
         """
         return self.agg("count(*) AS count")
 
+    def sum(self, *columns: str) -> "Relation":
+        """The sum of each of some columns, or of all that have numbers.
+
+        >>> import watersmeet as wm
+        >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
+        >>> by_minute = rates.groupBy("window(A.timestamp, '1 minute')")
+        >>> by_minute.sum("value").columns, by_minute.max("value").columns
+        (['window', 'sum(value)'], ['window', 'max(value)'])
+        """
+        return self._of_each("sum", columns)
+
+    def avg(self, *columns: str) -> "Relation":
+        """The average of each of some columns, or of all that have numbers; see `sum`."""
+        return self._of_each("avg", columns)
+
+    mean = avg
+
+    def min(self, *columns: str) -> "Relation":
+        """The least value of each of some columns, or of all that have numbers; see `sum`."""
+        return self._of_each("min", columns)
+
+    def max(self, *columns: str) -> "Relation":
+        """The greatest value of each of some columns, or of all that have numbers; see `sum`."""
+        return self._of_each("max", columns)
+
+    def _of_each(self, function: str, columns: Sequence[str]) -> "Relation":
+        names = names_of(function, columns) if columns else self._numbers(function)
+        return self.agg(*(_call_of(function, name) for name in names))
+
+    def _numbers(self, function: str) -> list[str]:
+        """All columns with numbers, those that rows are grouped by among them, as Spark takes them."""
+        fields = [field.name for field in self.shape.frame().schema if isinstance(field.dataType, NumericType)]
+        found = [quoted(name) for name in fields]
+        if not found:
+            raise QueryError(
+                f"{function} was given no columns",
+                why="the relation has none by themselves that have numbers: a stream is one column",
+                how=f'name some, as in .{function}("A.x")',
+            )
+        return found
+
+    def __getattr__(self, name: str) -> Never:
+        """Refuse what Spark's groups can do besides, in words."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise UnsupportedCallError(
+            f"groups have no {name}",
+            why="they are told with agg, count, sum, avg, mean, min, max, and over for the last rows",
+            how='write agg("count(*) AS n"), or do it with what the sink holds',
+        )
+
 
 def grouped(shape: Shape, items: Sequence[object]) -> GroupedRelation:
     """The groups of a relation by some columns or expressions."""
@@ -131,31 +187,18 @@ def grouped(shape: Shape, items: Sequence[object]) -> GroupedRelation:
     return GroupedRelation(shape, tuple(_text(shape, "groupBy", item) for item in flat))
 
 
-def aggregated(
-    shape: Shape, keys: Sequence[Output], calls: Sequence["Call"], mode: Mode, history: History | None = None
-) -> Shape:
-    """What is told of the groups of a relation's rows."""
-    schema = _schema(shape, [key.sql for key in keys], calls, [key.name for key in keys])
-    fields = list(arrow_schema(schema, "the aggregate"))
-    named = [GroupKey(key.name, key.sql, field.type) for key, field in zip(keys, fields, strict=False)]
-    told = [_aggregate(shape, call, field) for call, field in zip(calls, fields[len(named) :], strict=True)]
-    node = AggregateNode(shape.node, tuple(named), tuple(told), mode, history)
-    name = plan_name(streams_of(shape.node))
-    outputs = tuple(Output(field.name, f"{quoted(name)}.{quoted(field.name)}") for field in fields)
-    view = View(outputs, case_sensitive=shape.view.case_sensitive)
-    made = replace(shape, node=node, view=view, made=(name, schema))
-    made.plan()
-    return made
+def _calls_of(given: Mapping[str, str]) -> list[str]:
+    """What a dict says, from columns to functions."""
+    items = [(name_of("agg", name), name_of("agg", function)) for name, function in given.items()]
+    return [_call_of({"mean": "avg"}.get(function, function), name) for name, function in items]
 
 
-@dataclass(frozen=True)
-class Call:
-    """A call of an aggregate function: of some SQL over the streams' columns, or of rows."""
-
-    text: str
-    function: str
-    sql: str | None
-    spark_sql: str
+def _call_of(function: str, name: str) -> str:
+    """A call, named as Spark names it."""
+    plain = name.replace("`", "")
+    shown = "count(1)" if name == "*" else f"{function}({plain})"
+    is_plain = name == "*" or is_name(name) or is_stream_column(name)
+    return f"{function}({name if is_plain else quoted(plain)}) AS {quoted(shown)}"
 
 
 def _key(each: Output | View) -> Output:
@@ -164,79 +207,6 @@ def _key(each: Output | View) -> Output:
             f"rows are grouped by {each.name}", why="it is a stream, not a column", how="name one of its columns"
         )
     return each
-
-
-def _call(shape: Shape, text: str) -> Call:
-    tree = parse(text, exp.Expr)
-    call = tree.this if isinstance(tree, exp.Alias) else tree
-    function = _FUNCTIONS.get(call.name.lower()) if isinstance(call, exp.Anonymous) else None
-    if function is None or len(call.expressions) != 1:
-        raise UnsupportedError(
-            f"a group is told {text}",
-            why="aggregates are count, sum, avg, min, max, stddev, variance, approx_count_distinct and "
-            "count(DISTINCT x)",
-            how="use one of these, of one expression, and compute further with select",
-        )
-    argument, many = call.expressions[0], ""
-    if isinstance(argument, exp.Distinct):
-        if function != "count" or len(argument.expressions) != 1:
-            raise UnsupportedError(
-                f"a group is told {text}", why="only count takes DISTINCT, of one expression", how="leave DISTINCT out"
-            )
-        function, argument, many = "count_distinct", argument.expressions[0], "DISTINCT "
-    is_rows = isinstance(argument, exp.Star) or (isinstance(argument, exp.Literal) and function == "count")
-    sql = None if is_rows else shape.view.rewritten(write(argument))
-    alias = f" AS {quoted(tree.alias)}" if isinstance(tree, exp.Alias) else f" AS {quoted(text)}"
-    return Call(text, function, sql, f"{call.name}({many}{'*' if sql is None else sql}){alias}")
-
-
-def _schema(shape: Shape, keys: Sequence[str], calls: Sequence[Call], names: Sequence[str]) -> StructType:
-    """The columns as Spark names and types them."""
-    by = [F.expr(key).alias(name) for key, name in zip(keys, names, strict=True)]
-    row = shape.row()
-    made = row.groupBy(*by).agg(*(F.expr(call.spark_sql) for call in calls)) if calls else row.select(*by)
-    found = [field.name for field in made.schema]
-    again = next((name for name in found if found.count(name) > 1), None)
-    if again is not None:
-        raise QueryError(
-            f"two columns of the aggregate are called {again}", why="they are told apart by name", how="use AS"
-        )
-    return made.schema
-
-
-def _aggregate(shape: Shape, call: Call, field: pa.Field) -> Aggregate:
-    if call.sql is None:
-        return Aggregate(field.name, call.function, field.type)
-    argument = shape.row().select(F.expr(call.sql).alias("x"))
-    kind = arrow_schema(argument.schema, "the aggregate").field(0).type
-    _check_kind(call.text, call.function, kind)
-    return Aggregate(field.name, call.function, field.type, call.sql, kind)
-
-
-def _check_kind(text: str, function: str, kind: pa.DataType) -> None:
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    if function in _OF_NUMBERS and not is_number:
-        raise UnsupportedError(
-            f"a group is told {text}",
-            why=f"{function} is of numbers, and its argument is of type {ddl(kind)}",
-            how=f"cast it, as in {function}(CAST(x AS DOUBLE))",
-        )
-    if (pa.types.is_nested(kind) and function != "first") or (function == "avg" and pa.types.is_decimal(kind)):
-        raise UnsupportedError(
-            f"a group is told {text}",
-            why="its argument is nested, or a decimal whose average has more digits than are kept",
-            how="aggregate a field of it, or cast it, as in avg(CAST(x AS DOUBLE))",
-        )
-
-
-def check_open(shape: Shape) -> None:
-    """Refuse to group what only Spark can compute."""
-    if not shape.is_open:
-        raise UnsupportedError(
-            "a relation is grouped that has a step only Spark can do, or that is grouped already",
-            why="rows are grouped where they are joined, before Spark sees them again",
-            how="compute it on the DataFrame before flow.stream(...), or group first",
-        )
 
 
 def _text(shape: Shape, method: str, item: object) -> str:

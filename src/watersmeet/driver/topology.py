@@ -242,8 +242,8 @@ def _aggregate_spec(operator: Operator) -> AggregateSpec | None:
         Aggregated(f"{operator.id}.{each.name}", each.function, each.argument, each.type)
         for each in operator.aggregates
     )
-    order = operator.order.name if operator.order else ""
-    return AggregateSpec(made, operator.mode, operator.renamed, operator.history, order)
+    order, final = (column.name if column else "" for column in (operator.order, operator.final))
+    return AggregateSpec(made, operator.mode, operator.renamed, operator.history, order, operator.sliding, final)
 
 
 def _life_spec(life: Life | None) -> LifeSpec | None:

@@ -202,6 +202,20 @@ class AggregateColumn(msgspec.Struct, frozen=True):
     type: pa.DataType
 
 
+class Sliding(msgspec.Struct, frozen=True):
+    """A key of groups that is a window which slides, so that a row is in several groups.
+
+    The ``column`` of a row that comes has the last window its ``time`` lies in; one begins every ``slide_us``. If the
+    group ``ends`` with it, it is final once no row before its end can come any more.
+    """
+
+    column: str
+    time: str
+    length_us: int
+    slide_us: int
+    ends: bool = False
+
+
 class Operator(msgspec.Struct, frozen=True):
     """A stateful operator: by its kind a symmetric m-way join on one key; with the filters that apply to its output.
 
@@ -212,7 +226,8 @@ class Operator(msgspec.Struct, frozen=True):
 
     An aggregate has ``aggregates``, and in its output keys under other names: ``renamed`` are pairs of these and of the
     columns of its input. It gives its groups by its ``mode``; the ``final`` column tells the time before which rows of
-    a group have to have come. With a ``history``, only the latest rows of a group count, by the column ``order``.
+    a group have to have come. With a ``history``, only the latest rows of a group count, by the column ``order``. Rows
+    are copied into the other windows of ``sliding`` keys.
     """
 
     id: OperatorId
@@ -232,6 +247,7 @@ class Operator(msgspec.Struct, frozen=True):
     time_conditions: tuple[str, ...] = ()
     history: History | None = None
     order: Column | None = None
+    sliding: tuple[Sliding, ...] = ()
 
     @property
     def preserved(self) -> tuple[int, ...]:

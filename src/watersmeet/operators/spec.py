@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from watersmeet.model.ids import InputName, OperatorId
-from watersmeet.model.plan import Test
+from watersmeet.model.plan import Sliding, Test
 from watersmeet.model.query import History, How, Mode
 
 
@@ -77,7 +77,8 @@ class AggregateSpec:
     """What an aggregate gives, and when: ``mode`` is that of the output.
 
     ``renamed`` are pairs: the name of a column of the output, and of that of the input which it is. With a
-    ``history``, only the latest rows of a group count, by the column ``order``.
+    ``history``, only the latest rows of a group count, by the column ``order``. Rows are copied into the other windows
+    of ``sliding`` keys, with those that end a group in the column ``final``.
     """
 
     aggregates: tuple[Aggregated, ...]
@@ -85,6 +86,8 @@ class AggregateSpec:
     renamed: tuple[tuple[str, str], ...] = ()
     history: History | None = None
     order: str = ""
+    sliding: tuple[Sliding, ...] = ()
+    final: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ An aggregate over a *history* tells something of the latest rows of each group (
 the time of their stream; results of joins by their beginning, the latest time of their rows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from sqlglot import exp
 
 from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.ids import InputName, OperatorId
-from watersmeet.model.plan import AggregateColumn, Column, Input, Key, Operator, Stream
+from watersmeet.model.plan import AggregateColumn, Column, Input, Key, Operator, Sliding, Stream
 from watersmeet.model.query import AggregateNode, GroupKey, History
 from watersmeet.planning.expressions import Expression, expression_of, parsed
 from watersmeet.planning.history import history_shown
@@ -30,7 +31,7 @@ from watersmeet.planning.names import COMPUTED, Scope
 from watersmeet.planning.pruning import prune
 from watersmeet.planning.types import canonical as canonical_type
 from watersmeet.planning.types import with_one_zero
-from watersmeet.planning.windows import INSTANT, WINDOW_TYPE, TimeWindow, refuse_windows_within, time_window
+from watersmeet.planning.windows import TimeWindow, check_many, refuse_windows_within, time_window
 
 _EVERYTHING = GroupKey("#all", "CAST(0 AS BIGINT)", pa.int64())
 
@@ -68,19 +69,19 @@ def aggregated(
     """
     operator = aggregate_name([stream.name for stream in streams])
     draft, default = _Draft(operator, padded), streams[0].name
-    keys, final = _keys(node, draft, scope, default, streams)
+    keys = _Keys.of(node, draft, scope, default)
+    final = _final(keys.windows, draft, scope, streams)
     arguments = _arguments(node, draft, scope, default)
     order = None if node.history is None else _order(node.history, draft, scope, streams)
-    values = [column for _, _, column in keys]
-    output = {
-        Column(operator, name): column for name, column in zip((each.name for each in node.keys), values, strict=False)
-    }
+    sliding = tuple(_sliding(keys, final, streams))
+    output = {Column(operator, each.name): column for each, column in zip(node.keys, keys.values, strict=False)}
     made = {Column(operator, each.name): each.type for each in node.aggregates}
     kinds = {**draft.kinds, **{column: _kind(value, draft, scope) for column, value in output.items()}, **made}
     times = [stream.time for stream in streams if stream.time and not joins]  # whoever lets rows in looks at them
-    needed = [*values, *(each for each in (*arguments, final, order) if each), *times]
+    times += [window.column for window in keys.windows.values() if window.slides]
+    needed = [*keys.values, *(each for each in (*arguments, final, order) if each), *times]
     wide = scope.extended(draft.kinds)
-    state = wide.ordered({*needed, *(hashed for hashed, _, _ in keys)})
+    state = wide.ordered({*needed, *keys.hashes})
     columns = tuple(
         AggregateColumn(each.name, each.function, argument.name if argument else None, each.type)
         for each, argument in zip(node.aggregates, arguments, strict=True)
@@ -99,6 +100,7 @@ def aggregated(
         mode=node.mode if node.history is None else "update",
         history=node.history,
         order=order,
+        sliding=sliding,
     )
     return (*below, top), kinds
 
@@ -108,21 +110,21 @@ def _below(
     draft: _Draft,
     scope: Scope,
     state: Sequence[Column],
-    keys: Sequence[tuple[Column, str, Column]],
+    keys: "_Keys",
     streams: Sequence[Stream],
 ) -> tuple[tuple[Operator, ...], Input]:
     """The joins, which keep what is computed early, and the input of the aggregate."""
-    values = tuple(value for _, _, value in keys)
+    values = tuple(keys.values)
     if not joins:
         computed = tuple({**draft.early, **draft.late}.items())
-        own = tuple(Key(sql, pa.int64()) for _, sql, _ in keys)
+        own = tuple(Key(sql, pa.int64()) for sql in keys.hashes.values())
         return (), Input(InputName(streams[0].name), own, (), computed=computed, key_values=values)
     texts = list(draft.late.values())
     early = [column for column in state if column not in draft.late]
     pruned = prune(joins, scope, texts, early)
     operators = tuple(replace(each, inputs=tuple(_computing(i, draft) for i in each.inputs)) for each in pruned)
     late = tuple(draft.late.items())
-    own = tuple(Key(sql if hashed in draft.late else hashed.sql, pa.int64()) for hashed, sql, _ in keys)
+    own = tuple(Key(sql if hashed in draft.late else hashed.sql, pa.int64()) for hashed, sql in keys.hashes.items())
     return operators, Input(InputName(joins[-1].id), own, (), joins[-1].id, computed=late, key_values=values)
 
 
@@ -133,41 +135,74 @@ def _computing(source: Input, draft: _Draft) -> Input:
     return replace(source, computed=(*source.computed, *own))
 
 
-def _keys(
-    node: AggregateNode,
-    draft: _Draft,
-    scope: Scope,
-    default: str,
-    streams: Sequence[Stream],
-) -> tuple[list[tuple[Column, str, Column]], Column | None]:
-    """For each key the column of its hash, the SQL of that, and the column of its value; and when a group is final."""
-    found, windows = [], []
-    for number, key in enumerate(node.keys or (_EVERYTHING,)):
-        window = time_window(key.sql, scope)
-        kind = canonical_type(key.type) if window is None else WINDOW_TYPE
+@dataclass
+class _Keys:
+    """What rows are grouped by: the columns of values, those of hashes with their SQL, and by value which windows."""
+
+    values: list[Column] = field(default_factory=list)
+    hashes: dict[Column, str] = field(default_factory=dict)
+    windows: dict[Column, TimeWindow] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, node: AggregateNode, draft: _Draft, scope: Scope, default: str) -> "_Keys":
+        """The keys of an aggregate. Windows that slide are told apart later, by the rows of the other keys' hash."""
+        keys = cls()
+        windows = [time_window(key.sql, scope) for key in node.keys]
+        check_many(" and ".join(key.sql for key in node.keys), prod(each.many for each in {*windows} if each))
+        for number, (key, window) in enumerate(zip(node.keys, windows, strict=True)):
+            keys._add(number, key, window, draft, scope, default)
+        if not keys.hashes:
+            keys._add(len(node.keys), _EVERYTHING, None, draft, scope, default)
+        return keys
+
+    def _add(
+        self, number: int, key: GroupKey, window: TimeWindow | None, draft: _Draft, scope: Scope, default: str
+    ) -> None:
+        same = next((column for column, each in self.windows.items() if each == window and each.slides), None)
+        if same is not None:  # a row is in each of its windows once, by however many names
+            self.values.append(same)
+            return
+        kind = canonical_type(key.type) if window is None else window.type
         value = expression_of(parsed(key.sql if window is None else window.sql, exp.Condition), scope)
         canonical = with_one_zero(value.sql, kind)
-        hashed = f"XXHASH64({canonical})"
         is_plain = value.column is not None and canonical == value.sql
         column = value.column if is_plain else None
         column = column or draft.column(value, f"key{number}", canonical, kind, default)
-        found.append((draft.column(value, f"hash{number}", hashed, pa.int64(), default), hashed, column))
-        windows += [window] if window is not None else [TimeWindow(value.column, 1)] if value.column else []
-    return found, _final(windows, draft, scope, streams)
+        self.values.append(column)
+        if window is None or not window.slides:
+            hashed = f"XXHASH64({canonical})"
+            self.hashes[draft.column(value, f"hash{number}", hashed, pa.int64(), default)] = hashed
+        if window is not None or value.column is not None:
+            self.windows |= {column: window} if window else _moments(value.column, scope)
 
 
-def _final(windows: Iterable[TimeWindow], draft: _Draft, scope: Scope, streams: Sequence[Stream]) -> Column | None:
+def _sliding(keys: _Keys, final: Column | None, streams: Iterable[Stream]) -> Iterator[Sliding]:
+    """The windows that slide; those of the stream that tells when a group is final may end it."""
+    ends = {stream.time for stream in streams if final is not None and stream.name == final.stream}
+    for column, window in keys.windows.items():
+        if window.slide_us is not None:
+            yield Sliding(column.name, window.column.name, window.length_us, window.slide_us, window.column in ends)
+
+
+def _moments(column: Column | None, scope: Scope) -> dict[Column, TimeWindow]:
+    """A time that rows are grouped by, as a window of a microsecond."""
+    is_time = column is not None and pa.types.is_timestamp(scope.types[column])
+    return {column: TimeWindow(column, 1, kind=scope.types[column])} if column is not None and is_time else {}
+
+
+def _final(
+    windows: Mapping[Column, TimeWindow], draft: _Draft, scope: Scope, streams: Sequence[Stream]
+) -> Column | None:
     """The column of the time before which rows of a group have to have come: until the first of its windows ends.
 
     It is a time of one stream. Of several that have windows, it is one with a watermark, and of these the shortest.
     """
     whole = [each for each in streams if each.name not in draft.padded]  # of others, times may be null
-    timed = [(each, stream) for each in windows for stream in whole if stream.time == each.column]
-    told = [(each, stream) for each, stream in timed if scope.types[each.column] == INSTANT]
-    if not told:
+    timed = [(each, stream) for each in windows.values() for stream in whole if stream.time == each.column]
+    if not timed:
         return None
-    _, chosen = min(told, key=lambda pair: (pair[1].delay_us is None, pair[0].length_us))
-    ends = dict.fromkeys(each.end for each, stream in told if stream is chosen)
+    _, chosen = min(timed, key=lambda pair: (pair[1].delay_us is None, pair[0].length_us))
+    ends = dict.fromkeys(each.end for each, stream in timed if stream is chosen)
     sql = f"LEAST({', '.join(ends)})" if len(ends) > 1 else next(iter(ends))
     value = expression_of(parsed(sql, exp.Condition), scope)
     return draft.column(value, "final", sql, pa.int64(), chosen.name)

@@ -174,7 +174,7 @@ def beyond_one_row(tree: exp.Expr) -> tuple[str, exp.Expr] | None:
     for kind, name in ((exp.Query, "a subquery"), (exp.Window, "a window function")):
         if found := tree.find(kind):
             return name, found
-    aggregate = next((call for call in tree.find_all(exp.Anonymous) if _is_aggregate(call.name.upper())), None)
+    aggregate = next((call for call in tree.find_all(exp.Anonymous) if is_aggregate(call.name)), None)
     return ("an aggregate", aggregate) if aggregate else None
 
 
@@ -183,8 +183,13 @@ def generator(tree: exp.Expr) -> exp.Expr | None:
     return next((call for call in tree.find_all(exp.Anonymous) if call.name.upper() in _GENERATORS), None)
 
 
-def _is_aggregate(name: str) -> bool:
-    return name in _AGGREGATES or "AGG" in name.split("_")
+def is_aggregate(name: str) -> bool:
+    """Whether a function is of several rows.
+
+    >>> is_aggregate("count"), is_aggregate("abs")
+    (True, False)
+    """
+    return name.upper() in _AGGREGATES or "AGG" in name.upper().split("_")
 
 
 def _mark_unit(call: exp.Anonymous) -> None:

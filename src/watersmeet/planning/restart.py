@@ -59,7 +59,7 @@ def _shape(operator: Operator) -> object:
     inputs = [(each.name, each.operator, [(key.sql, key.type) for key in each.keys]) for each in operator.inputs]
     computed = [each.computed for each in operator.inputs]
     does = operator.how, operator.tests, operator.aggregates, operator.renamed, operator.final, operator.mode
-    latest = operator.history, operator.order
+    latest = operator.history, operator.order, operator.sliding
     return operator.id, operator.kind, does, latest, operator.hash_decides, inputs, computed
 
 

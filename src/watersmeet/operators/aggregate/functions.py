@@ -18,6 +18,8 @@ from watersmeet.operators.ranges import Index
 Floats = npt.NDArray[np.float64]
 Parts = list[pa.Array]
 SUM_MOST = 2.0**63
+DIGITS_MOST, AVERAGE_DIGITS, INTEGER_DIGITS = 38, 4, 19
+"""Of decimals; those that an average has more than its values, as Spark's; and those of a number of rows."""
 
 
 def by_group(values: pa.Array, groups: Index, function: str) -> pa.Array:
@@ -74,7 +76,11 @@ def _sum(values: pa.Array, groups: Index) -> pa.Array:
 
 
 def _average_start(values: pa.Array, groups: Index) -> Parts:
-    return [by_group(values.cast(pa.float64(), safe=False), groups, "sum"), by_group(values, groups, "count")]
+    """The sum and the number of values; that of decimals is one, with as many digits as there are."""
+    is_exact = pa.types.is_decimal(values.type)
+    wide = values.cast(pa.decimal128(DIGITS_MOST, values.type.scale)) if is_exact else values
+    wide = wide if is_exact else wide.cast(pa.float64(), safe=False)
+    return [by_group(wide, groups, "sum"), by_group(values, groups, "count")]
 
 
 def _average_merge(parts: Parts, groups: Index) -> Parts:
@@ -82,7 +88,13 @@ def _average_merge(parts: Parts, groups: Index) -> Parts:
 
 
 def _average_finish(parts: Parts) -> pa.Array:
-    return pc.divide(parts[0], pc.if_else(pc.equal(parts[1], 0), pa.scalar(None, pa.int64()), parts[1]))
+    total, count = parts[0], pc.if_else(pc.equal(parts[1], 0), pa.scalar(None, pa.int64()), parts[1])
+    if not pa.types.is_decimal(total.type):
+        return pc.divide(total, count)
+    scale = total.type.scale + AVERAGE_DIGITS
+    digits = pa.decimal256(DIGITS_MOST + AVERAGE_DIGITS + 1, scale + 1)  # one more, which tells how to round
+    quotient = pc.divide(total.cast(digits), count.cast(pa.decimal256(INTEGER_DIGITS, 0)))
+    return pc.round(quotient, min(scale, DIGITS_MOST), "half_towards_infinity")
 
 
 def _extreme(name: str) -> Function:
@@ -144,8 +156,14 @@ def _spread(lost: int, *, root: bool) -> Function:
 def _distinct_start(values: pa.Array, groups: Index) -> Parts:
     """The distinct values of rows; both zeros are one value."""
     known = values.is_valid().to_numpy(zero_copy_only=False)
-    one_zero = pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
-    return [_lists(one_zero.filter(pa.array(known)), groups[known], _size(groups))]
+    return [_lists(_one_zero(values).filter(pa.array(known)), groups[known], _size(groups))]
+
+
+def _one_zero(values: pa.Array) -> pa.Array:
+    if pa.types.is_struct(values.type):
+        parts = [_one_zero(each) for each in values.flatten()]
+        return pa.StructArray.from_arrays(parts, fields=list(values.type), mask=values.is_null())
+    return pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
 
 
 def _distinct_merge(parts: Parts, groups: Index) -> Parts:
@@ -154,12 +172,18 @@ def _distinct_merge(parts: Parts, groups: Index) -> Parts:
 
 
 def _lists(values: pa.Array, groups: Index, size: int) -> pa.Array:
-    """The distinct values of each group, as lists."""
-    found = pa.table({"group": groups, "value": values}).group_by(["group", "value"], use_threads=False).aggregate([])
+    """The distinct values of each group, as lists; those that are made of several are told apart by all of these."""
+    parts = values.flatten() if pa.types.is_struct(values.type) else [values]
+    columns = {str(place): part for place, part in enumerate(parts)}
+    found = pa.table({"group": groups, **columns}).group_by(["group", *columns], use_threads=False).aggregate([])
     order = np.argsort(found.column("group").to_numpy(), kind="stable")
     ends = np.cumsum(np.bincount(found.column("group").to_numpy(), minlength=size))
     offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
-    return pa.ListArray.from_arrays(offsets, found.column("value").combine_chunks().take(pa.array(order)))
+    kept = [found.column(name).combine_chunks().take(pa.array(order)) for name in columns]
+    is_struct = pa.types.is_struct(values.type)
+    return pa.ListArray.from_arrays(
+        offsets, pa.StructArray.from_arrays(kept, fields=list(values.type)) if is_struct else kept[0]
+    )
 
 
 def _size(groups: Index) -> int:

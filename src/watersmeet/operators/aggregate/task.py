@@ -25,6 +25,7 @@ import pyarrow as pa
 from watersmeet.model.query import History
 from watersmeet.operators.aggregate.functions import FUNCTIONS, finished
 from watersmeet.operators.aggregate.history import latest, numbered
+from watersmeet.operators.aggregate.sliding import in_windows
 from watersmeet.operators.join.gather import Gathered, separate
 from watersmeet.operators.join.generations import Piece
 from watersmeet.operators.join.lives import as_numbers
@@ -58,6 +59,12 @@ class AggregateTask:
 
     def reduce(self, rows: SortedRows) -> SortedRows:
         """What rows make of each key: one row with partial aggregates."""
+        if not self.spec.sliding:
+            return self._reduced(rows)
+        parts = [self._reduced(some) for some in in_windows(rows, self.spec.sliding, self.spec.final)]
+        return parts[0] if len(parts) == 1 else self.combine(merge_rows(parts))
+
+    def _reduced(self, rows: SortedRows) -> SortedRows:
         one, groups = self._by_key(rows, are_partial=False)
         parts: dict[str, pa.Array] = {}
         for number, aggregate in enumerate(self._aggregates):

@@ -23,9 +23,10 @@ _BOUNDS = 2
 def normal_form(stream: str, frame: DataFrame, named: Mapping[str, spark_types.DataType]) -> DataFrame:
     """A stream's punctuations in their normal form; ``named`` are the columns of the stream that they name, in order.
 
-    The columns of the punctuations have the same names, perhaps spelled in another case.
+    The columns of the punctuations have the same names, perhaps spelled in another case; of others, they say nothing.
     """
-    spelled = {name: next(own for own in frame.columns if own.lower() == name.lower()) for name in named}
+    own_names = {own.lower(): own for own in frame.columns}
+    spelled = {name: own_names[name.lower()] for name in named if name.lower() in own_names}
     for name, own in spelled.items():
         _check(stream, name, frame.schema[own].dataType, named[name])
     for name, own in spelled.items():
@@ -33,8 +34,12 @@ def normal_form(stream: str, frame: DataFrame, named: Mapping[str, spark_types.D
             values = F.when(_column(own).isNull(), F.array(F.lit(None))).otherwise(F.array_compact(_column(own)))
             frame = frame.withColumn(own, F.explode(values))
     columns, shape = [], F.lit(0).cast("bigint")
-    for number, (name, own) in enumerate(spelled.items()):
-        kind, wanted = frame.schema[own].dataType, named[name]
+    for number, (name, wanted) in enumerate(named.items()):
+        if name not in spelled:
+            columns += [F.lit(None).cast(wanted).alias(each) for each in (name, f"{name}#until")]
+            continue
+        own = spelled[name]
+        kind = frame.schema[own].dataType
         is_range, low, high = False, _column(own), F.lit(None)
         if isinstance(kind, spark_types.StructType) and kind != wanted:
             is_range, (low, high) = True, _bounds(kind, own)
