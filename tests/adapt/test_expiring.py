@@ -10,7 +10,7 @@ from watersmeet.adapt.expiring.policy import ExpirePolicy
 from watersmeet.adapt.merging import choice
 from watersmeet.adapt.merging.choice import AGES, FAN_IN, SETTLED_FAN_IN, choose_by_age
 from watersmeet.adapt.merging.policy import MergePolicy
-from watersmeet.adapt.policy import View
+from watersmeet.adapt.policy import MemoryOptions, View
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.model.query import JoinNode, Query, StreamNode
 from watersmeet.planning import plan
@@ -224,3 +224,20 @@ def test_state_and_runs_stay_flat_over_many_epochs(tmp_path, per_epoch):
     assert max(rows[70:]) <= max(rows[:70])
     assert max(rows) <= 4 * 2 * (window + per_epoch)
     assert max(files[70:]) <= 2 * (AGES + 3) * SETTLED_FAN_IN
+
+
+def test_what_ends_in_spilled_groups_is_cleaned_and_goes_although_input_never_pauses(tmp_path):
+    options = MemoryOptions(20_000)
+    query, rows, found = InProcess(windowed(), str(tmp_path), sites=1, options=options), [], 0
+    spilled = 0
+    for epoch in range(100):
+        begins = np.full(300, 5 * epoch)
+        table = pa.table([pa.array(np.arange(300)), pa.array(begins, SCHEMA.field("ts").type)], SCHEMA)
+        found += query.epoch({"A": table, "B": table}).num_rows
+        rows.append(query.manifest.rows)
+        spilled += query.is_missing
+    assert spilled
+    assert max(rows) <= 2 * 1800, "three epochs of either stream have not ended, and a budget of rows that have"
+    while query.is_missing:
+        found += query.clean("asked", None).num_rows
+    assert found == 300 * (100 + 2 * 99), "each row is joined with those of its epoch, the one before and the next"

@@ -85,8 +85,8 @@ def test_events_hold_by_what_is_known_at_a_moment(moment, budget, share, found):
 
 def test_runs_are_written_anew_by_their_threshold_or_at_once_if_memory_is_short():
     registry = Registry().with_threshold("InvalidationThresholdReached", 0.9)
-    assert registry.rewrite_at(frozenset(PARTS)) == {"invalidation": 0.9, "purge": 0.1}
+    assert registry.rewrite_at(frozenset(PARTS)) == {"invalidation": 0.9, "purge": 0.25}
     assert registry.rewrite_at(frozenset({"MemoryLimitReached"})) == {"invalidation": 0.0, "purge": 0.0}
     without = registry.without("InvalidationThresholdReached").without("MemoryLimitReached", "purge")
-    assert without.rewrite_at(frozenset()) == {"purge": 0.1}
-    assert without.rewrite_at(frozenset({"MemoryLimitReached"})) == {"invalidation": 0.0, "purge": 0.1}
+    assert without.rewrite_at(frozenset()) == {"purge": 0.25}
+    assert without.rewrite_at(frozenset({"MemoryLimitReached"})) == {"invalidation": 0.0, "purge": 0.25}

@@ -7,8 +7,11 @@ import pyarrow as pa
 import pytest
 from tests.support.in_process import InProcess
 
+from watersmeet.adapt.merging.purging import SMALL_BYTES
+from watersmeet.adapt.policy import REWRITE_AT
 from watersmeet.model.query import JoinNode, Query, StreamNode
 from watersmeet.planning import plan
+from watersmeet.state.sizes import live_bytes_by_site
 from watersmeet.state.stored import to_json
 
 EPOCHS, ROWS, KEYS_ALIVE = 500, 20, 100
@@ -55,6 +58,39 @@ def late_against_early(weighed: list[dict[str, int]], what: str) -> float:
     series = [each[what] for each in weighed if each[what]]
     part = len(series) // 10
     return median(series[-part:]) / median(series[part : 2 * part])
+
+
+def many(rng: np.random.Generator, epoch: int) -> dict[str, pa.Table]:
+    """A thousand rows of each stream, of keys that come for twenty epochs."""
+    first, new, found = epoch * 300, 300, {}
+    promised = [np.ones(new, np.int64), rng.permutation(np.arange(first, first + new)), pa.nulls(new, pa.int64())]
+    for name in "AB":
+        keys = rng.integers(first, first + 20 * new, 1_000)
+        times = pa.array(np.full(1_000, epoch)).cast(SCHEMA.field("ts").type)
+        found[name] = pa.Table.from_arrays([pa.array(keys), times], schema=SCHEMA)
+        found[f"{name}#promises"] = pa.table(promised, PROMISES)
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_much_state_is_flat_with_punctuations_alone(tmp_path):
+    a, b = (StreamNode(name, SCHEMA, punctuated=("k",)) for name in "AB")
+    query = InProcess(plan(Query(JoinNode((a, b), "A.k = B.k"))), str(tmp_path), groups=16, sites=2)
+    rng, weighed, letting_go_ms, run_ms = np.random.default_rng(7), [], 0, 0
+    for epoch in range(200):
+        query.epoch(many(rng, epoch))
+        metrics = query.loop.history.get(query.manifest.batch)
+        letting_go_ms += sum(site.promises_ms for site in metrics.sites)
+        run_ms += metrics.duration_ms["run"]
+        files = len(list(tmp_path.rglob("*.arrow")))
+        weighed.append({"rows": metrics.state_rows, "bytes": metrics.state_bytes, "files": files})
+    assert min(int(size) for size in live_bytes_by_site(query.manifest)) > 2 * SMALL_BYTES
+    for what in ("rows", "bytes", "files"):
+        assert late_against_early(weighed, what) <= FLAT, what
+    needed = 2 * 1_000 * 20 / 2  # of the rows of twenty epochs, half have a key that still comes
+    assert median(each["rows"] for each in weighed[100:]) <= needed / (1 - REWRITE_AT["purge"])
+    assert letting_go_ms < run_ms / 2, "no measure of time, but of what goes wrong if everything is looked at"
 
 
 @pytest.mark.slow

@@ -123,9 +123,9 @@ def test_keys_that_cannot_be_told_one_by_one_are_looked_for_now_and_then(tmp_pat
 def test_rows_whose_key_has_many_go_at_once(tmp_path):
     running = query(tmp_path)
     epoch(running, np.arange(MANY) % 10, [])
-    epoch(running, promised=keys([3, 4]))
+    epoch(running, promised=keys([3, 4, 5]))
     epoch(running)
-    assert running.manifest.rows == MANY * 8 // 10
+    assert running.manifest.rows == MANY * 7 // 10
 
 
 @pytest.mark.parametrize("revived", [False, True])
@@ -159,6 +159,18 @@ def test_what_was_spilled_stays_until_it_is_cleaned(tmp_path):
     epoch(running)
     epoch(running)
     assert running.manifest.rows == 0
+
+
+@pytest.mark.parametrize("how", ["left", "full"])
+def test_a_row_that_comes_as_all_spilled_rows_of_its_group_can_go_comes_out_alone(tmp_path, how):
+    running = query(tmp_path, how, MemoryOptions(1), said={"B": {"punctuated": ("k",)}})
+    epoch(running, [1], [])
+    assert tiers(running) == {"disk"}
+    assert epoch(running, promised=keys([1])).num_rows + epoch(running).num_rows == 1
+    found = epoch(running, [1], []).num_rows + epoch(running).num_rows
+    while running.is_missing:
+        found += running.clean("asked", None).num_rows
+    assert found + running.clean("final", None).num_rows == 1
 
 
 def tiers(running):

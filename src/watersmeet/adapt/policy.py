@@ -35,8 +35,11 @@ from watersmeet.state.manifest import LIVE, Manifest
 GENERATIONS_MAX = 64
 """A cleanup of the older half then joins 32 generations at once; fewer would read the same rows more often."""
 
-REWRITE_AT: Mapping[str, float] = {"invalidation": 0.5, "purge": 0.1}
-"""By component that drops rows: the part of a run's rows above which it is written anew without them."""
+REWRITE_AT: Mapping[str, float] = {"invalidation": 0.5, "purge": 0.25}
+"""By component that drops rows: the part of a run's rows above which it is written anew without them.
+
+A row that goes then costs three that are written again. What has ended goes with whole runs in the end; keys come no
+more in any order, so nothing else frees what they hold."""
 
 Moment = Literal["start", "tasks", "step", "between", "idle", "drain", "asked", "end", "final", "over"]
 

@@ -156,7 +156,7 @@ def _site_slice(
             m.generation,
             m.reason,
             expiry.limits.get((m.operator, m.input)),
-            expiry.spilled.get(m.operator, GroupSet()) if manifest.is_ring(m.operator) else missing[m.operator],
+            missing[m.operator] if m.look else expiry.spilled.get(m.operator, GroupSet()),
             rules[m.operator, m.input],
             m.look,
             m.since,

@@ -87,6 +87,13 @@ class PurgeRule:
     spares_arriving: bool = False
 
     @property
+    def is_plain(self) -> bool:
+        """Whether a row goes as soon as one stream promises its key."""
+        decides = (self.own, self.decided, self.asked)
+        streams = [stream for each in self.others if each.keys for stream in each.keys.streams]
+        return decides == (None, None, None) and len(self.others) == len(streams) == 1 and not streams[0].patterns
+
+    @property
     def mixes_times(self) -> bool:
         """Whether a row may go that one other input has promised by its key, once it has ended for another one."""
         return len(self.others) > 1 and any(each.limit is not None for each in self.others)

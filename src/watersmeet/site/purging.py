@@ -69,14 +69,18 @@ class Purger:
         return looked
 
     def _look(self, order: MergeOrder, look: Look, keys: NewKeys | None, partners: Partners | None) -> Looked:
-        (run, part), source = order.runs[0], order.source
+        run, part = order.runs[0]
         pieces = open_groups(self.storage, run, part.groups & order.groups, self.groups)
         rows, end = sum(map(len, pieces)), order.end(self.groups, self.reader, partners)
         if keys is not None:
-            some = keys.within(order.groups, self.groups)
-            found = look.gone + sum(end.count_promised(_with_keys(source, piece, some)) for piece in pieces)
-            looked = Looked(run.id, order.generation, rows, found)
-            if not looked.is_worth(look.at):
+            is_plain, some = bool(order.purge and order.purge.is_plain), keys.within(order.groups, self.groups)
+            found = [(piece, _with_keys(piece, some)) for piece in pieces]
+            if is_plain:
+                count = sum(len(index) for _, index in found)
+            else:
+                count = sum(end.count_promised(_asked(order.source, *each)) for each in found)
+            looked = Looked(run.id, order.generation, rows, look.gone + count)
+            if is_plain or not looked.is_worth(look.at):
                 return looked
         return Looked(run.id, order.generation, rows, _going(end, pieces, look), scanned=True)
 
@@ -104,15 +108,20 @@ def _going(end: End, pieces: Iterable[SortedRows], look: Look) -> int:
     return sum(len(piece) - len(end.still_needed(piece)) for piece in pieces)
 
 
-def _with_keys(source: InputSpec, rows: SortedRows, keys: Hashes) -> SortedRows:
-    """The rows whose hashes are among those of some keys, with no more columns than are asked about."""
+def _with_keys(rows: SortedRows, keys: Hashes) -> Index:
+    """The rows whose hashes are among those of some keys."""
     few, many = (rows.hashes, keys) if len(rows) < len(keys) else (keys, rows.hashes)
+    if not len(few):
+        return np.empty(0, np.int64)
     low = np.searchsorted(many, few)
-    is_there = many[np.minimum(low, len(many) - 1)] == few if len(many) else np.zeros(len(few), dtype=np.bool_)
+    is_there = many[np.minimum(low, len(many) - 1)] == few
     if few is rows.hashes:
-        index = np.flatnonzero(is_there)
-    else:
-        low, high = low[is_there], np.searchsorted(many, few[is_there], side="right")
-        index = expand(low, high - low)
+        return np.flatnonzero(is_there)
+    low, high = low[is_there], np.searchsorted(many, few[is_there], side="right")
+    return expand(low, high - low)
+
+
+def _asked(source: InputSpec, rows: SortedRows, index: Index) -> SortedRows:
+    """Some rows, with no more columns than are asked about."""
     names = dict.fromkeys([*source.key_columns, *([] if source.last is None else [source.last])])
     return SortedRows(rows.hashes[index], take_rows(rows.rows.select(list(names)), index))

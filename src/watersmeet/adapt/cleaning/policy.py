@@ -5,6 +5,8 @@ closes a generation, and probing, merging and the manifest's size follow the num
 ``generations_max`` of an operator, the groups of its oldest ones are cleaned between two epochs, a slice at a time,
 even if input never pauses. Groups that miss nothing then become one generation: each has only one, whichever it is.
 
+So are those whose rows have ended for the most part, once that is too much (`ended`).
+
 Parked groups are cleaned between epochs, too, as soon as they are due (`draining`). Those for which nothing came miss
 nothing, and only have to be live again.
 """
@@ -17,6 +19,7 @@ import numpy as np
 
 from watersmeet.adapt.cleaning import choice
 from watersmeet.adapt.cleaning.draining import Draining
+from watersmeet.adapt.cleaning.ended import mostly_ended
 from watersmeet.adapt.policy import MemoryOptions, Moment, Suggestion, View
 from watersmeet.adapt.spilling.policy import budget_room
 from watersmeet.model.ids import InputName, OperatorId
@@ -85,7 +88,8 @@ class CleanPolicy:
     def _next_step(self, view: View) -> Cleaning | None:
         plan = view.manifest.plan
         operators = [o for o in plan.operators if not view.operators or o.id in view.operators]
-        wanted = {o.id: self._wanted(view, o) for o in operators}
+        ended = mostly_ended(view.manifest, self.options) if view.moment == "between" else {}
+        wanted = {o.id: self._wanted(view, o) | ended.get(o.id, GroupSet()) for o in operators}
         dirty = [_dirty(view, operator, wanted[operator.id]) for operator in operators]
         piece, budget, at_end = self.slice_bytes, self.options.budget_bytes, view.moment == "end"
         root = plan.root.id

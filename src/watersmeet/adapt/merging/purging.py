@@ -12,7 +12,8 @@ All rows of a slice are looked at
 
 That costs what is held. So it waits after each time, twice as long if little was found, up to `WAIT_MOST` versions; but
 not while there is little, and not when memory is short: purging comes before spilling. What was spilled is looked at
-once it misses nothing any more, and waits in the same way, as it has to be read from disk.
+once it misses nothing any more, and waits in the same way, as it has to be read from disk; of an outer join or an
+aggregate, in steps of cleanup.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -176,11 +177,23 @@ def _slices(manifest: Manifest, operator: Operator, site: SiteId) -> Iterator[tu
     """What a site has of an operator, as far as no results of its groups are missing."""
     whole = groups_at(manifest.operators[operator.id].routing, site) - manifest.spilled(operator.id)
     pairs: Sequence[tuple[RunFile, Slice]] = manifest.live(operator.id, site)
-    if manifest.cleaning is None:
+    if _may_purge_closed(manifest, operator):
         pairs = [*pairs, *manifest.closed(operator.id, site)]
     for run, part in pairs:
         if groups := part.groups & whole:
             yield (site, run.id, part.generation), run, groups
+
+
+def _may_purge_closed(manifest: Manifest, operator: Operator) -> bool:
+    """Whether what was spilled of an operator may go in the next step.
+
+    Which rows were decided is known of the oldest generation of a group. It must not go as others come, which would be
+    taken for it: so it goes in a step of cleanup, in which none come to the operator that is cleaned, nor below.
+    """
+    step = manifest.cleaning
+    if not operator.preserved:
+        return step is None
+    return step is not None and operator.level <= manifest.plan.operator(step.operator).level
 
 
 def _news(manifest: Manifest, operator: Operator) -> News:
