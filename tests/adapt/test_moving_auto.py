@@ -58,6 +58,18 @@ def test_auto_follows_a_hot_spot_that_rotates(stay):
     assert max(late) < 1.1, "from the second epoch at a place on"
 
 
+def test_auto_follows_it_also_where_clocks_are_off_by_a_third_as_counts_are_not():
+    rng, policy = np.random.default_rng(10), AutoPolicy()
+    world, behind = World([10.0] * 80, [g // 20 for g in range(80)], [10.0] * 80), []
+    for epoch in range(160):
+        hot(world, epoch // 8 % 4 * 20)
+        world.ms_per_tuple = rng.lognormal(0.0, 0.33, 4).tolist()
+        loads = np.bincount(world.routing, world.tuples, 4)
+        behind.append(float(loads.max() / loads.mean()))
+        world.epoch(policy)
+    assert np.mean(behind) < 1.35, "2.6 if nothing moves"
+
+
 def test_auto_stays_where_it_is_if_the_hot_spot_is_never_twice_at_a_place():
     world, policy = World([10.0] * 80, [g // 20 for g in range(80)], [10.0] * 80), AutoPolicy()
     times = []

@@ -11,8 +11,8 @@ Moves are weighed, not triggered by fixed thresholds:
   chance, and a noticeable part of the epoch; and if what it gains in as many epochs as were watched is more than the
   move costs. (What has held so far holds about as long again: Lindy's law.)
 - **When.** If counts tell that the load has another pattern (`pattern`), all that was known of it is forgotten, and one
-  epoch is enough for a decision: what it was before does not come into it. A run begins so, too. Otherwise it takes
-  `WATCHED_LEAST` epochs.
+  epoch is enough for a decision: what it was before does not come into it. What is chance then is told by counts, too,
+  which scatter less than clocks. A run begins so as well. Otherwise it takes `WATCHED_LEAST` epochs.
 
 Whether moves came true is judged, too (`judging`): those that got less than they cost make it more patient.
 
@@ -143,7 +143,7 @@ class AutoPolicy:
             room = np.maximum(room - np.bincount(site[mine], moved, len(room)), 0)
         chosen = np.flatnonzero(site != pieces.site)
         (before_ms, after_ms), promised = spans[1].tolist(), 1 - spans[0, 1] / max(spans[0, 0], 1e-9)
-        chance_ms = max(promised * before_ms - (before_ms - after_ms), watched.usual_scatter * before_ms)
+        chance_ms = max(promised * before_ms - (before_ms - after_ms), self._scatter(watched) * before_ms)
         gain_ms, size = before_ms - after_ms, float(pieces.live_bytes[chosen].sum())
         is_seen = gain_ms > max(SURE * chance_ms, NOTICEABLE * load.duration_ms)
         if len(chosen) and is_seen and gain_ms * watched.epochs > self.ledger.cost_ms(size):
@@ -155,6 +155,11 @@ class AutoPolicy:
             yield from pieces.moves(chosen, site[chosen], self.name, reason)
         elif watched.epochs >= WATCHED_LEAST:
             self._is_new = False
+
+    def _scatter(self, watched: Watched) -> float:
+        """What is chance of an epoch: of a pattern that counts have told, only as much as they scatter."""
+        usual = self._pattern.usual if self._is_new else None
+        return watched.usual_scatter if usual is None else min(usual, watched.usual_scatter)
 
 
 def _busy(view: View, pieces: Pieces) -> Flags:

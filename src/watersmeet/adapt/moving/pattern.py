@@ -38,10 +38,14 @@ class Pattern:
         if known.sum() <= 0 or epoch.tuples.sum() <= 0:
             return False
         seen = ~epoch.parked  # most of what these ask for is put off
-        distance = elsewhere(known[seen], epoch.tuples[seen])
-        usual = float(np.quantile(self.distances, LOW)) if len(self.distances) >= NEEDED else distance
+        distance, usual = elsewhere(known[seen], epoch.tuples[seen]), self.usual
         self.distances.append(distance)
-        return distance > max(CLEARLY * usual, LEAST) and _explains(epoch, ms_per_tuple)
+        return usual is not None and distance > max(CLEARLY * usual, LEAST) and _explains(epoch, ms_per_tuple)
+
+    @property
+    def usual(self) -> float | None:
+        """Which part of all tuples is usually elsewhere, if that is known."""
+        return float(np.quantile(self.distances, LOW)) if len(self.distances) >= NEEDED else None
 
 
 def elsewhere(before: Floats, now: Floats) -> float:
