@@ -12,6 +12,7 @@ from tests.planning.queries import DOUBLE, FLOAT, INT, LONG
 
 from watersmeet.model.query import JoinNode, Query, StreamNode
 from watersmeet.planning import plan
+from watersmeet.planning.endless import unbounded
 from watersmeet.planning.linear import Rounding, bounds
 from watersmeet.planning.predicates import predicate_name
 from watersmeet.planning.restart import continued
@@ -121,3 +122,10 @@ def unled(operator):
         for each in operator.inputs
     )
     return replace(operator, tests=(), inputs=inputs)
+
+
+def test_what_leads_to_rows_is_not_taken_for_a_condition_on_times():
+    schema = pa.schema([("x", LONG), TIME])
+    nodes = tuple(StreamNode(name, schema, "ts", None, 0) for name in "AB")
+    made = plan(Query(JoinNode(nodes, "A.x * B.x < 3 AND A.x + B.x < 3")), lambda *_: LONG, endless=True)
+    assert len(list(unbounded(made))) == 0

@@ -11,7 +11,7 @@ from tests.support.draws import NAMES, TimedCase
 from watersmeet.model.query import JoinNode, Node, Query, StreamNode
 from watersmeet.planning.predicates import predicate_name
 
-PREDICATE = predicate_name(1, "close")
+PREDICATE, OF_THREE = predicate_name(1, "close"), predicate_name(2, "beyond")
 _BETWEEN_TWO = (
     PREDICATE + "({a}.x, {b}.x)",
     "ABS({a}.x - {b}.x) < 2",
@@ -64,8 +64,10 @@ _BETWEEN_TWO = (
 
 
 @st.composite
-def ring_cases(draw: st.DrawFn, most_streams: int = 5, most_epochs: int = 4, most_rows: int = 6) -> TimedCase:
-    """Streams with or without windows; each is connected with one before it, mostly not by an equality."""
+def ring_cases(
+    draw: st.DrawFn, most_streams: int = 5, most_epochs: int = 4, most_rows: int = 6, *, ends: bool = False
+) -> TimedCase:
+    """Streams with or without windows, or all with; each is connected with one before it, mostly not by an equality."""
     names = NAMES[: draw(st.integers(2, most_streams))]
     schema = pa.schema(
         [
@@ -84,8 +86,8 @@ def ring_cases(draw: st.DrawFn, most_streams: int = 5, most_epochs: int = 4, mos
             name,
             schema.append(time),
             "ts",
-            draw(st.sampled_from([None, 3, 10, 30])),
-            draw(st.sampled_from([None, 0, 2, 5])),
+            draw(st.sampled_from([3, 10, 30] if ends else [None, 3, 10, 30])),
+            draw(st.sampled_from([0, 2, 5] if ends else [None, 0, 2, 5])),
         )
         for name in names
     ]
@@ -121,6 +123,8 @@ def _links(draw: st.DrawFn, before: list[str], last: str) -> tuple[str, ...]:
         texts.append(f"{before[0]}.y = {last}.y")
     if len(before) > 1 and draw(st.integers(0, 3)) == 0:
         texts.append(f"{before[0]}.x + {before[1]}.x > {last}.x")
+    if len(before) > 1 and draw(st.integers(0, 3)) == 0:
+        texts.append(f"{OF_THREE}({before[0]}.x, {before[1]}.x, {last}.x)")
     return tuple(dict.fromkeys(texts))
 
 
