@@ -116,6 +116,8 @@ def _joined(draw: st.DrawFn, nodes: list[StreamNode]) -> tuple[Node, tuple[str, 
 @st.composite
 def _links(draw: st.DrawFn, before: list[str], last: str) -> tuple[str, ...]:
     texts = []
+    if draw(st.integers(0, 11)) == 0:
+        return f"{before[0]}.x < 3", f"{last}.x > 1"
     for _ in range(draw(st.integers(1, 2))):
         pair = draw(st.permutations([draw(st.sampled_from(before)), last]))
         texts.append(draw(st.sampled_from(_BETWEEN_TWO)).format(a=pair[0], b=pair[1]))
