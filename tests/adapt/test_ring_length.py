@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.adapt.moving.distribution import even
 from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.policy import View
 from watersmeet.adapt.ring.length import HOLD, LEARN, RingPolicy
@@ -27,9 +28,9 @@ def manifest(routing, rows: int, sites: int = 4) -> Manifest:
     return Manifest("q", PLAN, GROUPS, sites, {RING: state}, {run.id: run for run in runs})
 
 
-def epochs(goal, pair_s: float, send_s: float, hops_s: float, routing, count=LEARN + HOLD + 1, relocation="aggressive"):
+def epochs(goal, pair_s, send_s, hops_s, routing, count=LEARN + HOLD + 1, relocation="aggressive", *, policy=None):
     """The routing after some epochs of which pairs, rows and hops take so long."""
-    policy, moves = RingPolicy(goal, relocation), []
+    policy, moves = policy or RingPolicy(goal, relocation), []
     for number in range(1, count + 1):
         now = manifest(routing, 1000 * number)
         sites = sorted(set(routing))
@@ -91,6 +92,16 @@ def test_groups_go_step_by_step_if_relocation_is_passive():
     assert sites == {0, 1, 2, 3}
     assert {len(each.groups) for each in moves} == {1}
     assert len(moves) == 6
+
+
+def test_groups_do_not_go_on_to_a_site_that_is_gone():
+    policy = RingPolicy("latency", "passive")
+    _, moves, _ = epochs("latency", 1e-5, 1e-6, 0.001, [0] * GROUPS, count=LEARN + 2, policy=policy)
+    assert moves, "some groups are on their way, others follow"
+    load = EpochLoad(1.0, np.zeros((2, 2)), {}, ["a", "b"], {"a": 1, "b": 1})
+    routing = [site if site < 2 else 0 for site in even(GROUPS, 4)]  # all that stays is where it goes
+    found = policy.suggest(View("step", manifest(routing, 1000, sites=2), load=load))
+    assert not list(found)
 
 
 def test_sites_of_a_ring_are_made_level_by_the_rows_they_store():

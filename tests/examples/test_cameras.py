@@ -56,6 +56,13 @@ def test_matches_are_drawn(cameras, tmp_path):
     assert (tmp_path / "out" / "some.png").stat().st_size > (tmp_path / "out" / "none.png").stat().st_size
 
 
+@pytest.mark.long
+@pytest.mark.spark
+def test_few_images_are_matched(cameras, spark):
+    streams = cameras.seen(seconds=1, things=3)
+    assert cameras.run(spark, streams) == expected(cameras, streams) != []
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_images_of_three_cameras_are_matched(cameras, spark):

@@ -43,6 +43,13 @@ def test_the_orders_and_their_pairs_are_drawn(order_book, tmp_path):
     assert (tmp_path / "out" / "book.png").stat().st_size > (tmp_path / "out" / "none.png").stat().st_size
 
 
+@pytest.mark.long
+@pytest.mark.spark
+def test_a_few_near_orders_are_found(order_book, spark):
+    book = order_book.orders(seconds=2, rate=15)
+    assert order_book.run(spark, book) == expected(order_book, book) != []
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_near_orders_are_found(order_book, spark):

@@ -25,7 +25,7 @@ from tests.support.law_runs import (
     too_little_memory,
 )
 from tests.support.oracle import difference
-from tests.support.ring_draws import PREDICATE, ring_cases
+from tests.support.ring_draws import OF_THREE, PREDICATE, ring_cases
 from tests.support.rules import accepted_rows, expected_results
 
 from watersmeet.adapt.policy import MemoryOptions
@@ -42,7 +42,12 @@ def close(left: pa.Array, right: pa.Array) -> pa.Array:
     return pc.less_equal(pc.abs(pc.subtract(left, right)), 1)
 
 
-FUNCTIONS = {PREDICATE: (close, ("left", "right"))}
+def beyond(first: pa.Array, second: pa.Array, third: pa.Array) -> pa.Array:
+    """A predicate of three streams: it is asked where the last of them comes."""
+    return pc.greater(pc.add(first, second), third)
+
+
+FUNCTIONS = {PREDICATE: (close, ("left", "right")), OF_THREE: (beyond, ("first", "second", "third"))}
 
 
 def results_of(case: TimedCase, seed: int, *, disturb: bool, budgeted: float = 0.6) -> Counter[str]:
@@ -59,7 +64,7 @@ def results_of(case: TimedCase, seed: int, *, disturb: bool, budgeted: float = 0
         ),
     }
     _, rejected = accepted_rows(case.nodes, case.epochs)
-    with started(plan(case.query, _type_of, endless=True), chance, options, disturb=disturb, **ring) as query:
+    with started(plan(case.query, type_of, endless=True), chance, options, disturb=disturb, **ring) as query:
         for tables, told in zip(case.epochs, rejected, strict=True):
             attempt = query.attempt(tables, chance) if disturb and chance.random() < 0.2 else None
             if disturb:
@@ -71,7 +76,7 @@ def results_of(case: TimedCase, seed: int, *, disturb: bool, budgeted: float = 0
         return got + all_cleaned(query, flat, chance)
 
 
-def _type_of(sql: str, stream: str) -> pa.DataType:
+def type_of(sql: str, stream: str) -> pa.DataType:
     """What Spark would say of the few expressions that are drawn."""
     del stream
     return pa.timestamp("us", "UTC") if "INTERVAL" in sql else pa.int64()

@@ -82,10 +82,12 @@ def test_conditions_are_combined_with_three_values(left, right):
     assert value("or", left, right, pa.bool_()) == any_of
     negated = evaluate(Condition("not", ("A.x",)), {"A.x": pa.array([left], pa.bool_())})
     assert negated.to_pylist() == [None if left is None else not left]
+    untrue = evaluate(Condition("untrue", ("A.x",)), {"A.x": pa.array([left], pa.bool_())})
+    assert untrue.to_pylist() == [left is not True]
 
 
 def test_every_function_is_one_of_those_tested_here():
-    assert set(FUNCTIONS) == {*COMPARED, "null_safe_eq", "starts_with", "and", "or", "not"}
+    assert set(FUNCTIONS) == {*COMPARED, "null_safe_eq", "starts_with", "and", "or", "not", "untrue"}
 
 
 ROWS = [

@@ -111,9 +111,24 @@ def test_a_join_that_is_no_inner_one_is_told_that_it_needs_an_equality(how, on):
     assert refused.value.how == "add a condition such as A.x = B.x"
 
 
-def test_an_inner_join_needs_a_condition_that_reads_both():
-    with pytest.raises(NoEqualityError, match="no part of the condition reads both"):
+def test_an_inner_join_needs_a_condition_that_reads_both_or_one_that_says_that_none_does():
+    with pytest.raises(NoEqualityError, match=r"no part of the condition reads both.*or TRUE if every row"):
+        plan(Query(join(A, B, on="A.x < 3")), endless=True)
+    with pytest.raises(NoEqualityError, match="every row meets all rows of the other side that live"):
         plan(Query(join(A, B, on="TRUE")))
+
+
+@pytest.mark.parametrize("on", ["A.x < 3 AND B.x > 2", "TRUE", "A.x < 3 AND TRUE"])
+def test_every_row_meets_every_row_where_that_is_said(on):
+    root = plan(Query(join(timed("A", 5_000_000, 0), timed("B", 5_000_000, 0), on=on))).root
+    assert (root.kind, root.filters) == ("ring", ())
+    assert all(test.function == "and" for test in root.tests), "of nothing but one row"
+
+
+def test_a_third_stream_that_no_condition_names_is_not_crossed():
+    timed_streams = [timed(name, 5_000_000, 0) for name in "ABC"]
+    with pytest.raises(NoEqualityError, match="no equality connects C with A, B"):
+        plan(Query(join(*timed_streams, on="A.x = B.x AND A.x < 3")))
 
 
 def timed(name, window=None, delay=None, *, has_time=True):

@@ -17,6 +17,7 @@ MACROS = (
     "startswith(a, b) AS starts_with(a, b)",
     "substring_index(s, mark, n) AS split_part(s, mark, n)",
     "wm_predicate_1_close(a, b) AS abs(a - b) <= 1",
+    "wm_predicate_2_beyond(a, b, c) AS a + b > c",
 )
 """What Spark has and DuckDB has not, as far as plans use it; any hash will do."""
 

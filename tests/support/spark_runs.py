@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 import watersmeet as wm
 from tests.support.draws import Case, TimedCase
 from tests.support.oracle import multiset
-from tests.support.ring_draws import PREDICATE
+from tests.support.ring_draws import OF_THREE, PREDICATE
 from watersmeet.model.query import FilterNode, JoinNode, Node, StreamNode
 
 PATIENCE_S = 240
-_CALL = re.compile(rf"(?: AND )?({PREDICATE}\([^)]*\))(?: AND )?")
+_CALL = re.compile(rf"(?: AND )?((?:{PREDICATE}|{OF_THREE})\([^)]*\))(?: AND )?")
 _COLUMN = re.compile(r"\w+\.\w+")
 
 
@@ -65,7 +65,10 @@ def _predicate(call: str) -> object:
         """Defined here, so that it travels to the workers as a whole."""
         return pc.less_equal(pc.abs(pc.subtract(left, right)), 1)
 
-    return wm.predicate(close, *_COLUMN.findall(call))
+    def beyond(first: pa.Array, second: pa.Array, third: pa.Array) -> pa.Array:
+        return pc.greater(pc.add(first, second), third)
+
+    return wm.predicate(close if call.startswith(PREDICATE) else beyond, *_COLUMN.findall(call))
 
 
 def times_of(node: StreamNode) -> dict[str, object]:

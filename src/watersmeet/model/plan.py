@@ -176,7 +176,8 @@ class Test(msgspec.Struct, frozen=True):
     """A condition on columns of both inputs: a function of columns and of other conditions.
 
     ``within`` is a function of two numbers: the first less the second is from ``low`` to ``high``, or between them if
-    these are ``excluded``. A ``call`` asks a function of the user's by its ``name``.
+    these are ``excluded``. A ``call`` asks a function of the user's by its ``name``. Of any other test a name tells
+    what it was made of: it only `leads` to rows, and another condition decides.
     """
 
     function: str
@@ -185,6 +186,11 @@ class Test(msgspec.Struct, frozen=True):
     high: int | float | None = None
     excluded: bool = False
     name: str = ""
+
+    @property
+    def leads(self) -> bool:
+        """Whether it follows from a condition that Spark evaluates, and only leaves it fewer pairs."""
+        return bool(self.name) and self.function != "call"
 
     @property
     def columns(self) -> frozenset[str]:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from watersmeet.model.plan import Test
 from watersmeet.operators.calls import FailsOnRowError
 from watersmeet.operators.costs import Cost, Costs
+from watersmeet.operators.estimates import may_be_less
 from watersmeet.operators.ranges import Index
 from watersmeet.operators.widths import Widths, fitting
 from watersmeet.state.groups import Mask
@@ -42,6 +43,8 @@ def evaluate(test: Test, columns: Columns, functions: Functions | None = None) -
     ... ).to_pylist()
     [True, False, None]
     """
+    if test.function == "may_be_less":
+        return may_be_less(test, columns)
     arguments = [
         columns[each] if isinstance(each, str) else evaluate(each, columns, functions) for each in test.arguments
     ]
@@ -111,6 +114,7 @@ FUNCTIONS: dict[str, Callable[..., pa.Array]] = {
     "and": pc.and_kleene,
     "or": pc.or_kleene,
     "not": pc.invert,
+    "untrue": lambda held: pc.invert(pc.fill_null(held, fill_value=False)),
 }
 
 

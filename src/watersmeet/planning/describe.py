@@ -186,9 +186,9 @@ def _operator(operator: Operator, plan: Plan) -> _Operator:
 
 def test_sql(test: Test | str, operator: Operator) -> str:
     """A condition on pairs of rows as SQL, over the columns of streams."""
-    if isinstance(test, str):
+    if isinstance(test, str) or test.leads:
         computed = {column.name: sql for source in operator.inputs for column, sql in source.computed}
-        return computed.get(test, test)
+        return computed.get(test, test) if isinstance(test, str) else f"{test.name}, about"
     sides = [test_sql(each, operator) for each in test.arguments]
     if test.function == "within":
         return within(test, *sides)

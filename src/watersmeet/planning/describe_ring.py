@@ -8,6 +8,7 @@ from watersmeet.model.plan import Operator, Plan, Test
 
 Told = Callable[[Test, Operator], str]
 
+DIGITS_IN_LONG = 18
 _COMPARED = ("eq", "lt", "le", "gt", "ge")
 
 
@@ -30,12 +31,19 @@ def is_found(test: Test, plan: Plan) -> bool:
     """Whether the rows that pass a test lie together in an order (`watersmeet.operators.ring.ranges`)."""
     names = [each for each in test.arguments if isinstance(each, str)]
     types = [kind for column, kind in plan.columns if column.name in names]
-    is_ordered = all(_is_number(kind) for kind in types)
+    is_ordered = all(_is_sorted(kind) for kind in types)
     if test.function == "within":
         return test.high is not None or isinstance(test.low, int)
     if test.function == "starts_with":
         return True
+    if test.function == "or":
+        return all(_is_branch_found(each, plan) for each in test.arguments if isinstance(each, Test))
     return test.function in _COMPARED and len(names) == len(test.arguments) and is_ordered
+
+
+def _is_branch_found(test: Test, plan: Plan) -> bool:
+    parts = [each for each in test.arguments if isinstance(each, Test)] if test.function == "and" else [test]
+    return any(is_found(each, plan) for each in parts)
 
 
 def within(test: Test, left: str, right: str) -> str:
@@ -53,6 +61,8 @@ def within(test: Test, left: str, right: str) -> str:
     return " AND ".join([*above, *below])
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def _is_sorted(kind: pa.DataType) -> bool:
     whole = pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind)
-    return bool(whole or pa.types.is_floating(kind))
+    is_short = pa.types.is_decimal(kind) and kind.precision <= DIGITS_IN_LONG
+    is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    return bool(whole or is_short or is_text or pa.types.is_floating(kind))

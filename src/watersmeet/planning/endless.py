@@ -91,4 +91,4 @@ def unbounded(plan: Plan) -> Iterator[tuple[str, str]]:
 def _conditions(operator: Operator) -> Iterator[str]:
     yield from operator.filters
     yield from operator.time_conditions
-    yield from (test_sql(each, operator) for each in operator.tests)
+    yield from (test_sql(each, operator) for each in operator.tests if not each.leads)

@@ -16,9 +16,11 @@ from sqlglot import exp
 from watersmeet.model.errors import TypeMismatchError, UnsupportedError
 from watersmeet.model.ids import OperatorId
 from watersmeet.model.plan import Column, Key, Test
+from watersmeet.planning.arithmetic import arithmetic, compared, known_most
 from watersmeet.planning.bands import Band, band_of, whole_limits
 from watersmeet.planning.expressions import Conjunct, expression_of, parsed
 from watersmeet.planning.keys import KeyTypes
+from watersmeet.planning.linear import Rounding, Sum, bounded, bounds, is_number
 from watersmeet.planning.names import COMPUTED, Scope, readable
 from watersmeet.planning.predicates import as_written, function_name, functions_in, has_predicate, is_predicate
 from watersmeet.planning.prefixes import like_prefix, prefix_of
@@ -59,6 +61,69 @@ class Tests:
         """Tests that follow from conditions which only Spark can evaluate: they leave it fewer pairs."""
         patterns = ((each, like_prefix(parsed(each.sql, exp.Condition))) for each in conditions if each.repeatable)
         return tuple(self._compared(prefix, each) for each, prefix in patterns if prefix is not None)
+
+    def leading(self, conditions: Sequence[Conjunct]) -> tuple[Test, ...]:
+        """Tests that lead to the rows for which such conditions may hold (`watersmeet.planning.linear`)."""
+        found: list[Test | None] = []
+        for each in conditions if all(each.repeatable for each in conditions) else ():
+            tree = parsed(each.sql, exp.Condition).unnest()
+            if isinstance(tree, exp.In) and tree.expressions and not tree.args.get("query"):
+                same = exp.or_(*(exp.EQ(this=tree.this, expression=value) for value in tree.expressions))
+                found.append(replace(self._test(same, each), name=readable(each.sql)))
+                continue
+            sums = [self._no_more(terms) for terms in bounded(tree)]
+            found += sums if any(sums) else [self._estimated(*sides) for sides in compared(tree)]
+        return tuple(test for test in found if test is not None)
+
+    def _estimated(self, less: exp.Expr, more: exp.Expr) -> Test | None:
+        """That a value may be less than another one, by what arithmetic gives about."""
+        values = [expression_of(side, self.scope) for side in (less, more)]
+        if self._is_of_one_side(values[0].streams | values[1].streams):
+            return None
+        computed, kinds, found = dict(self.computed), dict(self.kinds), list[pa.DataType]()
+        sides = [arithmetic(side, lambda tree: self._double(tree, found)) for side in (less, more)]
+        most, known = known_most(found), tuple(side for side in sides if side is not None)
+        if most is None or len(known) < len(sides):
+            self.computed, self.kinds = computed, kinds
+            return None
+        part = 1e-6 if pa.float32() in found else 1e-15
+        return Test("may_be_less", known, most, part, name=" <= ".join(readable(value.sql) for value in values))
+
+    def _double(self, tree: exp.Expr, kinds: list[pa.DataType]) -> str | None:
+        """The column that holds a number of one stream, as a double."""
+        value = expression_of(tree, self.scope)
+        if len(value.streams) != 1:
+            return None
+        kinds.append(self.types.of(value))
+        if value.column is not None and kinds[-1] == pa.float64():
+            return value.column.name
+        return self._column(parsed(f"CAST({value.sql} AS DOUBLE)", exp.Condition), pa.float64()).name
+
+    def _no_more(self, sums: Sum) -> Test | None:
+        """That a sum is 0 or less, told apart by inputs: the part of the one is no more than what the other leaves."""
+        values = [expression_of(term.tree, self.scope) for term in sums]
+        streams = sorted(frozenset().union(*(value.streams for value in values)))
+        is_known = all(
+            len(value.streams) == 1 or is_number(term.tree) for value, term in zip(values, sums, strict=True)
+        )
+        if len(streams) != 2 or not is_known or self._is_of_one_side(frozenset(streams)):  # noqa: PLR2004
+            return None
+        kinds = [self.types.of(value) for value in values if value.streams]
+        rounding = Rounding.of(
+            kinds, [term.tree for value, term in zip(values, sums, strict=True) if not value.streams]
+        )
+        if rounding is None:
+            return None
+        parts = [[n for n, value in enumerate(values) if (streams[1] in value.streams) == second] for second in (0, 1)]
+        named, said = [], []
+        for numbers, is_least in zip(parts, (True, False), strict=True):
+            terms = [(f"({values[n].sql})", sums[n].is_added == is_least) for n in numbers]
+            sql = bounds(terms, rounding, is_least=is_least)
+            named.append(self._column(parsed(sql, exp.Condition), pa.float64()).name)
+            said.append(
+                "".join(f" {'+' if sums[n].is_added == is_least else '-'} {readable(values[n].sql)}" for n in numbers)
+            )
+        return Test("le", (named[0], named[1]), name=" <= ".join(text.removeprefix(" + ").strip() for text in said))
 
     def _test(self, tree: exp.Expr, whole: Conjunct) -> Test:
         tree = tree.unnest()

@@ -43,11 +43,13 @@ def continued(old: Plan, new: Plan) -> Plan | None:
 
 
 def _reaching(old: Operator, new: Operator) -> Operator:
-    """The old operator with the conditions between times that the new one has."""
+    """The old operator with the conditions between times that the new one has, and none that lead past its rows."""
     inputs = tuple(
         msgspec.structs.replace(before, reach=after.reach) for before, after in zip(old.inputs, new.inputs, strict=True)
     )
-    return msgspec.structs.replace(old, inputs=inputs, time_conditions=new.time_conditions)
+    led = {test.name for test in new.tests if test.leads}
+    tests = tuple(test for test in old.tests if not test.leads or test.name in led)
+    return msgspec.structs.replace(old, inputs=inputs, tests=tests, time_conditions=new.time_conditions)
 
 
 def _times(stream: Stream) -> object:
@@ -57,18 +59,30 @@ def _times(stream: Stream) -> object:
 
 def _shape(operator: Operator) -> object:
     inputs = [(each.name, each.operator, [(key.sql, key.type) for key in each.keys]) for each in operator.inputs]
-    computed = [each.computed for each in operator.inputs]
-    does = operator.how, operator.tests, operator.aggregates, operator.renamed, operator.final, operator.mode
+    led = _led(operator)
+    computed = [tuple(pair for pair in each.computed if pair[0].name not in led) for each in operator.inputs]
+    tests = [test for test in operator.tests if not test.leads]
+    does = operator.how, tests, operator.aggregates, operator.renamed, operator.final, operator.mode
     latest = operator.history, operator.order, operator.sliding
     return operator.id, operator.kind, does, latest, operator.hash_decides, inputs, computed
+
+
+def _led(operator: Operator) -> set[str]:
+    """The columns that only lead to rows: a plan without them asks Spark of more pairs, and gives the same."""
+    read = [
+        {name for test in operator.tests if test.leads == leads for name in test.columns} for leads in (True, False)
+    ]
+    return read[0] - read[1]
 
 
 def _keeps(old: Plan, new: Plan) -> bool:
     """Whether the old query kept all that the new one would, in the same types."""
     pairs = zip(_inputs(old), _inputs(new), strict=True)
+    led = {name for operator in new.operators for name in _led(operator)}
+    wanted = [(before, [column for column in after.state if column.name not in led]) for before, after in pairs]
     return all(
-        set(after.state) <= set(before.state) and all(old.types[column] == new.types[column] for column in after.state)
-        for before, after in pairs
+        set(after) <= set(before.state) and all(old.types[column] == new.types[column] for column in after)
+        for before, after in wanted
     )
 
 

@@ -7,7 +7,7 @@ functions of the user's cannot be left to Spark: they are tests of joins with an
 be asked before them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from watersmeet.model.errors import NoEqualityError, TypeMismatchError, UnsupportedError
 from watersmeet.model.plan import Column, Input, Key, Operator, Plan, Test
 from watersmeet.planning.endless import reasons
-from watersmeet.planning.expressions import columns_read, conjuncts
+from watersmeet.planning.expressions import Conjunct, columns_read, conjuncts
 from watersmeet.planning.keys import KeyTypes
 from watersmeet.planning.matching import Tests
 from watersmeet.planning.names import Scope, readable
@@ -23,6 +23,8 @@ from watersmeet.planning.predicates import as_written, has_predicate
 from watersmeet.planning.pruning import streams_of_inputs
 from watersmeet.planning.types import is_integer
 from watersmeet.planning.unconnected import unconnected
+
+MakeTests = Callable[[Sequence[Conjunct]], tuple[Test, ...]]
 
 
 def with_ring_tests(
@@ -76,25 +78,27 @@ def _told_apart(operator: Operator, tests: Tests) -> tuple[tuple[str, ...], tupl
     filters: list[str] = []
     found: list[Test] = []
     for text in operator.filters:
-        computed, kinds = dict(tests.computed), dict(tests.kinds)
-        try:
-            found += tests.of(conjuncts(text, tests.scope))
-        except (UnsupportedError, TypeMismatchError):
-            if has_predicate(text):
-                raise
-            tests.computed, tests.kinds = computed, kinds
+        made = _if_possible(tests.of, text, tests)
+        if made is not None:
+            found += made
+        elif has_predicate(text):
+            tests.of(conjuncts(text, tests.scope))  # says why not
+        else:
             filters.append(text)
-            found += _implied(text, tests) if operator.kind == "ring" else ()
+            found += (_if_possible(tests.implied, text, tests) or ()) if operator.kind == "ring" else ()
+    for text in filters:  # after all others, whose columns keep their numbers
+        found += _if_possible(tests.leading, text, tests) or ()
     return tuple(filters), tuple(found)
 
 
-def _implied(text: str, tests: Tests) -> tuple[Test, ...]:
+def _if_possible(make: MakeTests, text: str, tests: Tests) -> tuple[Test, ...] | None:
+    """The tests that are made of a condition; None, and no columns for them, where that cannot be done."""
     computed, kinds = dict(tests.computed), dict(tests.kinds)
     try:
-        return tests.implied(conjuncts(text, tests.scope))
+        return make(conjuncts(text, tests.scope))
     except (UnsupportedError, TypeMismatchError):
         tests.computed, tests.kinds = computed, kinds
-        return ()
+        return None
 
 
 def _computing(source: Input, side: frozenset[str], tests: Tests) -> Input:

@@ -200,10 +200,17 @@ def _choice(items: Sequence[Branch], classes: Sequence[TermClass]) -> tuple[int,
 
 
 def _ring(items: Sequence[Branch], conditions: Sequence[Conjunct]) -> tuple[int, ...]:
-    """The places of two items that a condition speaks of, and of as few others as possible; none where none does."""
-    read = (tuple(n for n, item in enumerate(items) if each.streams & set(item.streams)) for each in conditions)
+    """The places of two items that a condition speaks of, and of as few others as possible.
+
+    If none does, it is a cross join, where that was said: by conditions on each, or by one on no stream, as TRUE. Else
+    there are none: somebody has forgotten a condition.
+    """
+    read = [tuple(n for n, item in enumerate(items) if each.streams & set(item.streams)) for each in conditions]
     best = min((places for places in read if len(places) >= _INPUTS_MIN), key=len, default=())
-    return best[:_INPUTS_MIN]
+    if best:
+        return best[:_INPUTS_MIN]
+    named = range(len(items)) if () in read else sorted({place for places in read for place in places})
+    return tuple(named[:_INPUTS_MIN]) if len(named) >= _INPUTS_MIN else ()
 
 
 def _cover(each: TermClass, items: Sequence[Branch]) -> tuple[int, ...]:

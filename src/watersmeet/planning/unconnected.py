@@ -29,7 +29,8 @@ def unconnected(parts: Sequence[Sequence[str]], scope: Scope, how: How = "inner"
         why="no part of the condition reads both"
         if how == "inner"
         else f"inner joins may be on any condition, but {_NAMES[how]} join needs an equality of both sides",
-        how=f"add a condition such as {left} = {right}",
+        how=f"add a condition such as {left} = {right}"
+        + (", or TRUE if every row of the one is to meet every row of the other" if how == "inner" else ""),
     )
 
 

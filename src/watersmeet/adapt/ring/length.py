@@ -154,6 +154,8 @@ class RingPolicy:
             self._is_warm = True
             return
         for ring in (each for each in manifest.plan.operators if each.kind == "ring"):
+            if max(self._targets.get(ring.id, ((), ""))[0], default=-1) >= manifest.sites:
+                del self._targets[ring.id]  # a site on the way to which groups were is gone
             if ring.id not in self._targets:
                 self._decide(manifest, ring, load)
             yield from self._moves(manifest, ring)

@@ -23,6 +23,9 @@ Mask = npt.NDArray[np.bool_]
 WIDTH = 32
 """So many bytes of a text are sorted; what differs later is told apart by the test itself."""
 
+DIGITS_IN_LONG = 18
+"""Decimals of so many digits are whole numbers of 64 bits, but for their point."""
+
 BEGIN, END = "#begin", "#end"
 
 LEAST_TEXT, MOST_TEXT = "\0", "\1"
@@ -92,8 +95,13 @@ def numbers_of(column: pa.Array) -> Numbers | None:
 
     >>> numbers_of(pa.array([3, None], pa.int8())).tolist(), numbers_of(pa.array(["a"]))
     ([3, 0], None)
+    >>> from decimal import Decimal
+    >>> numbers_of(pa.array([Decimal("-0.05"), Decimal("1.5")], pa.decimal128(12, 2))).tolist()
+    [-5, 150]
     """
     kind = column.type
+    if pa.types.is_decimal128(kind):
+        return _unscaled(column) if kind.precision <= DIGITS_IN_LONG else None
     if pa.types.is_floating(kind):
         floats: Numbers = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
         return floats
@@ -105,6 +113,18 @@ def numbers_of(column: pa.Array) -> Numbers | None:
         return None
     whole: Numbers = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     return whole
+
+
+def _unscaled(column: pa.Array) -> Numbers:
+    """Decimals of one scale as whole numbers: of the 16 bytes of each, those that so few digits take."""
+    halves = np.frombuffer(column.buffers()[1], np.int64) if len(column) else np.empty(0, np.int64)
+    values: Numbers = halves[2 * column.offset : 2 * (column.offset + len(column)) : 2]
+    return values
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values are texts, or bytes, which have the order of texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def padded(column: pa.Array, *, with_most: bool) -> Texts:

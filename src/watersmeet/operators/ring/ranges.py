@@ -6,6 +6,7 @@
 | ``ABS(stored.x - probe.y) <= c`` | x | from y - c to y + c |
 | lives overlap | when it begins, when it ends | before the probe ends, after the probe begins |
 | conditions between times | when it begins | as far apart as they allow |
+| the same of texts | the first bytes of x | up to those of y |
 | ``startswith(stored.x, probe.y)`` | x | from y to the last text that begins with y |
 | ``startswith(probe.y, stored.x)`` | x, and the last text that begins with it | up to y, and from y |
 
@@ -15,7 +16,7 @@ differences of floating-point numbers only their own subtraction knows on which 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -23,7 +24,18 @@ import numpy as np
 from watersmeet.model.plan import Test
 from watersmeet.operators.join.lives import Bounds
 from watersmeet.operators.ranges import Index
-from watersmeet.operators.ring.pieces import BEGIN, END, LEAST_TEXT, MOST_TEXT, Mask, Numbers, Piece, Range, Values
+from watersmeet.operators.ring.pieces import (
+    BEGIN,
+    END,
+    LEAST_TEXT,
+    MOST_TEXT,
+    Mask,
+    Numbers,
+    Piece,
+    Range,
+    Values,
+    is_text,
+)
 from watersmeet.operators.spec import LifeSpec
 
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -56,6 +68,24 @@ class Conditions:
                 yield found
             elif test.function == "starts_with":
                 yield from prefix_ranges(test, probe, stored)
+            elif (texts := text_range(test, probe, stored)) is not None:
+                yield texts
+
+    def alternatives(self, probe: Piece, stored: Piece) -> Iterator["Conditions"]:
+        """These conditions, or, where one is an OR of some by which rows are found, one for each: a pair passes one.
+
+        The second is for pairs for which the first of them does not hold, and so on.
+        """
+        found = (test for test in self.tests if test.function == "or" and _is_found(test, probe, stored))
+        either = next(found, None)
+        if either is None:
+            yield self
+            return
+        others = tuple(test for test in self.tests if test is not either)
+        branches = list(_flat("or", either))
+        for number, branch in enumerate(branches):
+            before = (Test("untrue", (each,)) for each in branches[:number])
+            yield replace(self, tests=(*others, *_flat("and", branch), *before))
 
     def residual(self, probe: Piece, stored: Piece) -> tuple[Test, ...]:
         """The tests that no range decides."""
@@ -114,6 +144,40 @@ def prefix_ranges(test: Test, probe: Piece, stored: Piece) -> Iterator[tuple[str
         at, never = probe.values(text + LEAST_TEXT), _missing(probe, text)
         yield prefix + LEAST_TEXT, Range(high=at, never=never)
         yield prefix + MOST_TEXT, Range(low=at, never=never)
+
+
+def text_range(test: Test, probe: Piece, stored: Piece) -> tuple[str, Range] | None:
+    """The range of texts that a comparison speaks of, by their first bytes; None for other conditions."""
+    if test.function not in _INDEXED or not all(isinstance(each, str) for each in test.arguments):
+        return None
+    first, second = (str(each) for each in test.arguments)
+    is_first = first in stored.rows.schema.names
+    name, other = (first, second) if is_first else (second, first)
+    if name not in stored.rows.schema.names or other not in probe.rows.schema.names:
+        return None
+    if not all(is_text(rows.rows.column(each).type) for rows, each in ((stored, name), (probe, other))):
+        return None
+    function, limits = test.function if is_first else _MIRRORED[test.function], probe.values(other + LEAST_TEXT)
+    low = limits if function in ("gt", "ge", "eq") else None
+    high = limits if function in ("lt", "le", "eq") else None
+    return name + LEAST_TEXT, Range(low, high, never=_missing(probe, other))
+
+
+def _flat(function: str, test: Test) -> Iterator[Test]:
+    """What a test combines by a function, without the steps between."""
+    parts = [each for each in test.arguments if isinstance(each, Test)] if test.function == function else []
+    if not parts:
+        yield test
+    for part in parts:
+        yield from _flat(function, part)
+
+
+def _is_found(either: Test, probe: Piece, stored: Piece) -> bool:
+    """Whether rows are found by each of the conditions of which one has to hold."""
+    return all(
+        any(range_of(part, probe, stored) is not None for part in _flat("and", branch))
+        for branch in _flat("or", either)
+    )
 
 
 def _missing(probe: Piece, name: str) -> Mask | None:

@@ -109,19 +109,24 @@ class RingTask(OnlyPairs):
 
     def _pairs(self, index: StoredIndex, probing: int, probe: Piece) -> Iterator[tuple[Index, Index]]:
         """The pairs that pass everything, as many at a time as are written out at once."""
-        residual = Asked(self._conditions.residual(probe, index.stored), self.functions, self.costs)
         found: list[list[Index]] = []
         count = 0
-        for blocks in index.blocks(self._conditions, probing, probe):
-            for some in batches(blocks, PAIRS_LIMIT):
-                passed = residual.passed(some, (probe.rows, index.stored.rows))
-                found.append(passed)
-                count += len(passed[0])
-                if count >= BATCH_LIMIT_ROWS:
-                    yield _together(found)
-                    found, count = [], 0
+        for passed in self._passed(index, probing, probe):
+            found.append(passed)
+            count += len(passed[0])
+            if count >= BATCH_LIMIT_ROWS:
+                yield _together(found)
+                found, count = [], 0
         if count:
             yield _together(found)
+
+    def _passed(self, index: StoredIndex, probing: int, probe: Piece) -> Iterator[list[Index]]:
+        """The pairs that pass everything, of some that were looked at together."""
+        rows = probe.rows, index.stored.rows
+        for conditions in self._conditions.alternatives(probe, index.stored):
+            residual = Asked(conditions.residual(probe, index.stored), self.functions, self.costs)
+            for blocks in index.blocks(conditions, probing, probe):
+                yield from (residual.passed(some, rows) for some in batches(blocks, PAIRS_LIMIT))
 
     def _results(
         self,
