@@ -176,7 +176,7 @@ class Test(msgspec.Struct, frozen=True):
     """A condition on columns of both inputs: a function of columns and of other conditions.
 
     ``within`` is a function of two numbers: the first less the second is from ``low`` to ``high``, or between them if
-    these are ``excluded``. A ``call`` asks a function of the user's by its ``name``.
+    these are ``excluded``. A ``call`` asks a function of the user's by its ``name``. A ``number`` is the ``low`` one.
     """
 
     function: str

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.plan import Test
+from watersmeet.operators.computing import COMPUTED
 from watersmeet.operators.costs import Cost, Costs
 from watersmeet.operators.ranges import Index
 
@@ -44,6 +45,8 @@ def evaluate(test: Test, columns: Columns, functions: Functions | None = None) -
         return _within(test, *arguments)
     if test.function == "call":
         return (functions or {})[test.name](*arguments)
+    if test.function == "number":
+        return pa.scalar(test.low)
     return FUNCTIONS[test.function](*arguments)
 
 
@@ -106,6 +109,7 @@ FUNCTIONS: dict[str, Callable[..., pa.Array]] = {
     "and": pc.and_kleene,
     "or": pc.or_kleene,
     "not": pc.invert,
+    **COMPUTED,
 }
 
 
