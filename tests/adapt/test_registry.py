@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.support.states import empty_manifest, holding, part, run_file
 
 from watersmeet.adapt.policy import MemoryOptions, View
-from watersmeet.adapt.registry import LISTENERS, Entry, Registry, events_of
+from watersmeet.adapt.registry import ALWAYS, LISTENERS, Entry, Registry, events_of
 from watersmeet.model.errors import WatersmeetError
 from watersmeet.model.ids import Version
 
@@ -19,7 +19,8 @@ def manifest(sites=1):
 
 
 def test_the_default_is_the_papers_table_with_invalidation():
-    assert [(each.event, each.component) for each in Registry().entries] == list(LISTENERS)
+    pairs = [("RowsArrived", "memory join"), *LISTENERS]
+    assert [(each.event, each.component) for each in Registry().entries] == pairs
     assert Entry("StreamEmpty", "no input for 1 s", "disk join") in Registry().entries
     short = [each.component for each in Registry().entries if each.event == "MemoryLimitReached"]
     assert short == ["invalidation", "purge", "state relocation"], "what can go goes before anything is spilled"
@@ -29,7 +30,7 @@ def test_a_registry_is_a_value_and_keeps_its_order_whatever_order_it_was_made_in
     emptied = Registry()
     for event in dict(LISTENERS):
         emptied = emptied.without(event)
-    assert emptied.entries == ()
+    assert emptied.entries == (ALWAYS,), "rows that come are joined in any case"
     for event, component in reversed(LISTENERS):
         emptied = emptied.with_listener(event, component)
     assert emptied == Registry()
@@ -43,6 +44,7 @@ def test_a_registry_is_a_value_and_keeps_its_order_whatever_order_it_was_made_in
         "an unknown event to be removed": (lambda r: r.without("Purge"), "no event 'Purge'"),
         "an unknown component": (lambda r: r.with_listener("StreamEmpty", "disc join"), "mean 'disk join'"),
         "the memory join": (lambda r: r.with_listener("StreamEmpty", "memory join"), "whenever rows come"),
+        "the event that always holds": (lambda r: r.without("RowsArrived"), "RowsArrived was given.*memory join"),
         "one that cannot listen": (
             lambda r: r.with_listener("StreamEmpty", "state relocation"),
             "cannot listen to StreamEmpty.*can call disk join",

@@ -105,6 +105,9 @@ TESTS = {
     "a condition on the right side": ("B.m > 2 AND B.w IS NOT NULL", "left"),
     "conditions on each side": ("A.n > 2 AND B.m > 2", "full"),
     "arithmetic on each side": ("A.n * 2 + 1 > B.m - 1", "anti"),
+    "sums and products of both sides": ("A.n + B.m > 5 OR A.x * B.y - A.n <= 1.5", "full"),
+    "a size of a sum of both sides": ("ABS(A.n - B.m * 2 + 1) < 6 AND -A.n < B.m", "left"),
+    "a text like another": ("A.w LIKE concat(upper(B.w), '%') OR NOT B.w LIKE A.w", "anti"),
     "numbers of different types": ("CAST(A.n AS SMALLINT) >= B.m", "semi"),
     "nothing": ("1 = 0", "full"),
 }

@@ -34,7 +34,7 @@ def test_missing_results_come_once_the_disk_join_is_registered(running):
     assert sink.rows.total() < expected
     query.registry.set("StreamEmpty", 0.1)
     query.registry.add("StreamEmpty", "disk join")
-    assert len(query.registry) == 6
+    assert len(query.registry) == 7
     until = time.monotonic() + PATIENCE_S
     while sink.rows.total() < expected and time.monotonic() < until:
         time.sleep(0.2)

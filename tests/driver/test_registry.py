@@ -98,7 +98,7 @@ def test_a_query_goes_on_with_another_registry_from_the_next_step_on(query):
     told = [each for each in query.loop.stepper.checkpoint.events() if each.__struct_config__.tag == "registry"]
     assert [each.reason for each in told] == ["room for more", "less room"]
     assert [each.epoch for each in told] == [1, 2]
-    assert len(told[0].before.entries) == len(told[1].after.entries) == 6
+    assert len(told[0].before.entries) == len(told[1].after.entries) == 7
     assert told[1].after.entries[-1][1] == "a site holds more than 50% of memoryBudget"
 
 

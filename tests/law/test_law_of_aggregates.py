@@ -57,7 +57,7 @@ class Grouped:
     def sql(self) -> str:
         """What DuckDB makes of the accepted rows."""
         streams = self.case.nodes
-        where = " AND ".join([*self.case.conditions, *lives_overlap(list(streams.values())), *self.sliding]) or "true"
+        where = " AND ".join([*self.case.conditions, *lives_overlap(list(streams.values())), *self.sliding])
         return f"SELECT {self.columns} FROM {', '.join(streams)}, {SLIDES} WHERE {where}{self.by}"
 
     @property

@@ -8,7 +8,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tests.law.test_law_of_aggregates import Grouped, _told, _window, grouped_cases, merging_often, results_of, rows_of
+from tests.law.test_law_of_aggregates import (
+    SLIDES,
+    Grouped,
+    _told,
+    _window,
+    grouped_cases,
+    merging_often,
+    results_of,
+    rows_of,
+)
 from tests.support.in_process import InProcess
 from tests.support.law_runs import LAW
 from tests.support.oracle import connection
@@ -30,16 +39,16 @@ class Latest(Grouped):
 
     @property
     def keys(self) -> list[str]:
-        return [key.sql if "window" not in key.sql else _window(key.sql) for key in self.node.keys]
+        return [key.sql if "window" not in key.sql else _window(key.sql, key.type) for key in self.node.keys]
 
     @property
     def joined(self) -> str:
         """All rows of groups, with their times as `t`."""
         streams = self.case.nodes
-        where = " AND ".join([*self.case.conditions, *lives_overlap(list(streams.values()))]) or "true"
+        where = " AND ".join([*self.case.conditions, *lives_overlap(list(streams.values())), *self.sliding])
         times = ", ".join(f"epoch_us({each.name}.{each.time})" for each in streams.values() if each.time)
         rows = ", ".join(f"{name} AS {name}" for name in streams)
-        return f"SELECT {rows}, greatest({times}) AS t FROM {', '.join(streams)} WHERE {where}"
+        return f"SELECT {rows}, earlier, greatest({times}) AS t FROM {', '.join(streams)}, {SLIDES} WHERE {where}"
 
     @property
     def sql(self) -> str:

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watersmeet.model.errors import StateLimitError
 from watersmeet.model.plan import Test as Condition
+from watersmeet.operators.computing import COMPUTED
 from watersmeet.operators.predicate import FUNCTIONS, evaluate
 from watersmeet.operators.predicate import Tested as Check
 
@@ -87,7 +89,8 @@ def test_conditions_are_combined_with_three_values(left, right):
 
 
 def test_every_function_is_one_of_those_tested_here():
-    assert set(FUNCTIONS) == {*COMPARED, "null_safe_eq", "starts_with", "and", "or", "not", "untrue"}
+    named = {"null_safe_eq", "starts_with", "and", "or", "not", "untrue"}
+    assert set(FUNCTIONS) == {*COMPARED, *COMPUTED, *named}
 
 
 ROWS = [
@@ -119,3 +122,51 @@ def test_another_check_comes_first():
 def test_no_pairs_are_no_pairs():
     none = [np.array([], np.int64)] * 2
     assert [each.tolist() for each in Check(ROWS, [Condition("lt", ("A.x", "B.y"))]).passed(none)] == [[], []]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64()])
+def test_sums_and_products_are_compared(kind):
+    columns = {"A.x": pa.array([2, -3, None], kind), "B.y": pa.array([5, 4, 1], kind)}
+    both = [Condition(name, ("A.x", "B.y")) for name in ("add", "subtract", "multiply")]
+    assert [evaluate(each, columns).to_pylist() for each in both] == [[7, 1, None], [-3, -7, None], [10, -12, None]]
+    size = Condition("abs", (Condition("negate", ("A.x",)),))
+    more = Condition("gt", (Condition("add", (size, "B.y")), Condition("number", (), low=7)))
+    assert evaluate(more, columns).to_pylist() == [False, False, None]
+    turned = Condition("lt", (Condition("number", (), low=6), Condition("add", (size, "B.y"))))
+    assert evaluate(turned, columns).to_pylist() == [True, True, None]
+
+
+def test_a_sum_that_is_too_large_is_told_and_not_wrapped():
+    columns = {"A.x": pa.array([2**63 - 1]), "B.y": pa.array([1])}
+    with pytest.raises(StateLimitError, match="larger than a BIGINT"):
+        evaluate(Condition("add", ("A.x", "B.y")), columns)
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "held"),
+    [
+        ("abc", "a%", True),
+        ("abc", "a_", False),
+        ("abc", "a__", True),
+        ("a%c", "a\\%c", True),
+        ("abc", "a\\%c", False),
+        ("a\\c", "a\\\\c", True),
+        ("a.c", "a.c", True),
+        ("abc", "a.c", False),
+        ("a\nc", "a%c", True),
+        ("abc\n", "abc", False),
+        ("ABC", "abc", False),
+        ("é", "_", True),
+        ("", "", True),
+        ("", "%", True),
+        ("a", None, None),
+        (None, "%", None),
+    ],
+)
+def test_texts_are_like_patterns_as_in_spark(text, pattern, held):
+    assert value("like", text, pattern, pa.string()) == held
+
+
+def test_each_text_is_compared_with_its_own_pattern():
+    columns = {"A.x": pa.array(["ab", "ab", "ba", None]), "B.y": pa.array(["a%", "b%", "b%", "%"])}
+    assert evaluate(Condition("like", ("A.x", "B.y")), columns).to_pylist() == [True, False, True, None]

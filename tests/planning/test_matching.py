@@ -5,7 +5,7 @@ from tests.planning.queries import DOUBLE, INT, LONG, TEXT, A, B, C, columns, jo
 from watersmeet.model.errors import NoEqualityError, QueryError, TypeMismatchError, UnsupportedError
 from watersmeet.model.plan import Test as Condition
 from watersmeet.model.query import FilterNode, JoinNode, Query
-from watersmeet.planning import plan
+from watersmeet.planning import explain, plan
 
 BOTH = ("A.#join1.test0",) * 2
 
@@ -104,11 +104,14 @@ def test_an_equality_inside_a_side_decides_which_rows_can_match_and_is_no_key():
 @pytest.mark.parametrize(
     ("condition", "why"),
     [
-        ("ABS(A.y + B.y) < 5", "several streams"),
-        ("A.y + B.y < 5", "several streams"),
+        ("A.y / B.y < 5", "than compare, add or multiply whole numbers or doubles"),
+        ("A.y % B.y < 5", "than compare, add or multiply whole numbers or doubles"),
+        ("A.y + B.y < 5.5", "than compare, add or multiply whole numbers or doubles"),
+        ("A.y + B.t < 5", "than compare, add or multiply whole numbers or doubles"),
         ("A.y < B.y + C.y", ""),
-        ("A.t LIKE B.t", "more with columns of two streams than compare"),
-        ("coalesce(A.y, B.y) IS NULL", "more with columns of two streams than compare"),
+        ("A.t RLIKE B.t", "more with columns of two streams than can be done here"),
+        ("A.t LIKE B.t ESCAPE '!'", "more with columns of two streams than can be done here"),
+        ("coalesce(A.y, B.y) IS NULL", "more with columns of two streams than can be done here"),
         ("A.t COLLATE UTF8_LCASE = B.t", "under a collation"),
         ("A.t < collate(B.t, 'UNICODE')", "under a collation"),
         ("A.y < rand()", "changes from one evaluation to the next"),
@@ -144,3 +147,41 @@ def test_an_outer_join_has_two_sides_and_nothing_above():
     for how in ("inner", "left"):
         with pytest.raises(UnsupportedError, match="an anti join of A, B is joined with something else"):
             outer("A.x = C.x", how, inputs=(below, C))
+
+
+def test_sums_of_columns_of_both_sides_are_computed_where_pairs_are_found():
+    made = outer("A.x = B.x AND ABS(A.y + B.y * 2) < 5")
+    [test] = made.root.tests
+    assert test == Condition(
+        "lt",
+        (
+            Condition("abs", (Condition("add", ("A.y", "B.#join1.test0")),)),
+            Condition("number", (), low=5),
+        ),
+    )
+    assert computed(made) == ["`B`.`y` * 2"]
+    assert "and on ABS(A.y + B.y * 2) < 5" in explain(made, 1, 1)
+
+
+def test_smaller_numbers_are_widened_and_doubles_stay():
+    some = stream("A", x=LONG, n=INT, d=DOUBLE), stream("B", x=LONG, n=INT, d=DOUBLE)
+    made = outer("A.x = B.x AND A.n - B.n + A.n > -1", inputs=some, kind=INT)
+    assert computed(made) == ["CAST(`A`.`n` AS BIGINT)", "CAST(`B`.`n` AS BIGINT)"]
+    made = outer("A.x = B.x AND A.d * B.n > 0.5", inputs=some)
+    [test] = made.root.tests
+    assert test.arguments[1] == Condition("number", (), low=0.5)
+    assert computed(made) == ["CAST(`B`.`n` AS DOUBLE)"]
+
+
+def test_a_difference_of_a_sum_is_a_band_too():
+    made = outer("B.y = C.y AND ABS(A.x + B.x - C.x) < 3", inputs=(join(A, B, on="A.z = B.z"), C))
+    [test] = made.root.tests
+    assert (test.function, test.low, test.high) == ("within", -2, 2)
+
+
+def test_texts_of_both_sides_may_be_like_each_other():
+    [test] = outer("A.x = B.x AND NOT A.t LIKE B.t", inputs=TEXTS).root.tests
+    assert test == Condition("not", (Condition("like", ("A.t", "B.t")),))
+
+
+TEXTS = stream("A", x=LONG, t=TEXT), stream("B", x=LONG, t=TEXT)

@@ -199,6 +199,10 @@ class OuterCase(TimedCase):
     reach: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
+_TESTS = ("{a}.id < {b}.id + 3", "{a}.id % 3 <> 0", "{a}.id + {b}.id > 5", "ABS(2 * {a}.id - {b}.id * {a}.id) < 9")
+"""Conditions of an outer join besides equalities: some are of one side, some are computed of both."""
+
+
 @st.composite
 def outer_cases(
     draw: st.DrawFn,
@@ -229,9 +233,7 @@ def outer_cases(
     if first.time and last.time and draw(st.booleans()):
         text = "{b}.ts BETWEEN {a}.ts - INTERVAL 2 MICROSECONDS AND {a}.ts + INTERVAL 4 MICROSECONDS"
         texts.append(text.format(a=first.name, b=last.name))
-    texts += draw(
-        st.lists(st.sampled_from([f"{first.name}.id < {last.name}.id + 3", f"{first.name}.id % 3 <> 0"]), max_size=1)
-    )
+    texts += draw(st.lists(st.sampled_from([text.format(a=first.name, b=last.name) for text in _TESTS]), max_size=1))
     texts += draw(st.lists(st.just(f"{last.name}.id % 4 <> 0"), max_size=1))
     how = draw(st.sampled_from(["left", "right", "full", "semi", "anti"]))
     on = " AND ".join(texts)

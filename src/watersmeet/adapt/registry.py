@@ -1,9 +1,10 @@
 """Which component of a query runs when which event holds (CAPE 3.4, figure 1.5 and table 1.1).
 
-The memory join runs whenever rows come. Beside it there are components, and events that call them:
+The memory join runs whenever rows come; nothing can be said against that. Other components are called by other events:
 
 | event | holds when | calls |
 |---|---|---|
+| RowsArrived | rows have come | memory join: they are joined with what is in memory |
 | StreamEmpty | no input has come for some seconds | disk join: missing results of spilled groups are produced |
 | InvalidationThresholdReached | more than a part of a run's rows have ended | invalidation: they are dropped |
 | PurgeThresholdReached | the same of rows that can have no match by what streams promise of keys | purge |
@@ -62,6 +63,10 @@ class Entry(NamedTuple):
     component: str
 
 
+ALWAYS = Entry("RowsArrived", "rows have come", "memory join")
+"""The line of every registry that cannot be changed."""
+
+
 @dataclass(frozen=True)
 class Registry:
     """Which component listens to which event, and the threshold of each event.
@@ -79,7 +84,7 @@ component='state relocation')
     def entries(self) -> tuple[Entry, ...]:
         """The lines of the registry, in the order in which components are called."""
         pairs = (pair for pair in LISTENERS if pair in self.listeners)
-        return tuple(Entry(event, self._condition(event), component) for event, component in pairs)
+        return (ALWAYS, *(Entry(event, self._condition(event), component) for event, component in pairs))
 
     def calls(self, component: str, events: frozenset[str]) -> bool:
         """Whether any of some events calls a component."""
@@ -164,6 +169,12 @@ def listens_at(moment: str) -> frozenset[str]:
 
 
 def _check_event(event: str) -> None:
+    if event == ALWAYS.event:
+        raise OptionError(
+            f"{event} was given as an event",
+            why=f"it calls the {ALWAYS.component} and nothing else, whenever rows have come",
+            how=f"use {' or '.join(THRESHOLDS)}",
+        )
     if event not in THRESHOLDS:
         raise UnknownNameError(
             f"there is no event {event!r}",

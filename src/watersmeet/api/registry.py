@@ -23,6 +23,7 @@ class QueryRegistry:
     >>> query.registry.remove("StreamEmpty")
     >>> query.registry
     event                         condition                                                component
+    RowsArrived                   rows have come                                             memory join
     InvalidationThresholdReached  more than 50% of a run's rows have ended                 invalidation
     PurgeThresholdReached         more than 10% of a run's rows can have no match any more  purge
     MemoryLimitReached            a site holds more than 80% of memoryBudget               invalidation

@@ -176,8 +176,8 @@ class Test(msgspec.Struct, frozen=True):
     """A condition on columns of both inputs: a function of columns and of other conditions.
 
     ``within`` is a function of two numbers: the first less the second is from ``low`` to ``high``, or between them if
-    these are ``excluded``. A ``call`` asks a function of the user's by its ``name``. Of any other test a name tells
-    what it was made of: it only `leads` to rows, and another condition decides.
+    these are ``excluded``. A ``call`` asks a function of the user's by its ``name``. A ``number`` is the ``low`` one.
+    Of any other test a name tells what it was made of: it only `leads` to rows, and another condition decides.
     """
 
     function: str

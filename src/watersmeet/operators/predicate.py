@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from watersmeet.model.plan import Test
 from watersmeet.operators.calls import FailsOnRowError
+from watersmeet.operators.computing import COMPUTED
 from watersmeet.operators.costs import Cost, Costs
 from watersmeet.operators.estimates import may_be_less
 from watersmeet.operators.ranges import Index
@@ -52,6 +53,8 @@ def evaluate(test: Test, columns: Columns, functions: Functions | None = None) -
         return _within(test, *arguments)
     if test.function == "call":
         return (functions or {})[test.name](*arguments)
+    if test.function == "number":
+        return pa.scalar(test.low)
     return FUNCTIONS[test.function](*arguments)
 
 
@@ -115,6 +118,7 @@ FUNCTIONS: dict[str, Callable[..., pa.Array]] = {
     "or": pc.or_kleene,
     "not": pc.invert,
     "untrue": lambda held: pc.invert(pc.fill_null(held, fill_value=False)),
+    **COMPUTED,
 }
 
 

@@ -1,92 +1,88 @@
-"""Arithmetic on columns of two streams, as a test that can be asked before Spark is (`watersmeet.operators.estimates`).
+"""Sums, differences and products of columns of two streams, which an outer join may be on: ``A.v + B.v > 3``.
 
-    SQRT(POW(A.x - B.x, 2) + POW(A.y - B.y, 2)) < 3
-
-Only what is made of these is known; what concerns one stream alone is a column. Of decimals, Spark rounds products and
-quotients in ways of its own, so they are left to it.
+They are computed where pairs of rows are found, in whole numbers of 64 bits or in doubles, as Spark computes them of
+columns of these types. What divides, and numbers of other types, only Spark can compute.
+Of other joins Spark decides, so there `watersmeet.planning.estimates` are enough, and know more.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
 
 from watersmeet.model.plan import Test
-from watersmeet.planning.types import is_integer
+from watersmeet.planning.expressions import Expression
+from watersmeet.planning.types import cast, is_integer
 
-Leaf = Callable[[exp.Expr], str | None]
-"""The column that holds what is made of one stream's columns; None where a tree reads several."""
-
-KNOWN_MOST = 1e18
-"""Sums and products beyond may overflow."""
-
-_OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "add", exp.Sub: "subtract", exp.Mul: "multiply", exp.Div: "divide"}
-_SQUARE = exp.Literal.number(2)
+_COMPUTED: dict[type[exp.Expr], str] = {exp.Add: "add", exp.Sub: "subtract", exp.Mul: "multiply"}
 
 
-def compared(tree: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
-    """What is less than what, or the same, if a condition holds.
+@dataclass(frozen=True)
+class Arithmetic:
+    """Makes what two sides of a comparison compute a test's arguments.
 
-    >>> import sqlglot
-    >>> [f"{less.sql()} <= {more.sql()}" for less, more in compared(sqlglot.parse_one("a.x * b.x BETWEEN 1 AND 3"))]
-    ['1 <= a.x * b.x', 'a.x * b.x <= 3']
+    ``read`` tells of a tree which columns it reads, ``type_of`` its type, ``column`` makes a column of its SQL.
     """
-    tree = tree.unnest()
-    if isinstance(tree, exp.Between):
-        return [(tree.args["low"], tree.this), (tree.this, tree.args["high"])]
-    if isinstance(tree, exp.LT | exp.LTE):
-        return [(tree.left, tree.right)]
-    if isinstance(tree, exp.GT | exp.GTE):
-        return [(tree.right, tree.left)]
-    return [(tree.left, tree.right), (tree.right, tree.left)] if isinstance(tree, exp.EQ) else []
+
+    read: Callable[[exp.Expr], Expression]
+    type_of: Callable[[Expression], pa.DataType]
+    column: Callable[[str, pa.DataType], str]
+
+    def sides(self, *trees: exp.Expr) -> tuple[tuple[Test | str, ...], pa.DataType] | None:
+        """The sides, and the type they are computed in; None where they are more than sums and products."""
+        leaves = [leaf for tree in trees for leaf in self._leaves(tree)]
+        if None in leaves:
+            return None
+        kind = self._kind([leaf for leaf in leaves if leaf is not None])
+        return None if kind is None else (tuple(self._made(tree, kind) for tree in trees), kind)
+
+    def _leaves(self, tree: exp.Expr) -> Iterator[exp.Expr | None]:
+        """What is of one stream or a number; None for what cannot be taken apart into such."""
+        tree = tree.unnest()
+        if len(self.read(tree).streams) == 1 or _number(tree) is not None:
+            yield tree
+        elif parts := _parts(tree):
+            for part in parts:
+                yield from self._leaves(part)
+        else:
+            yield None
+
+    def _kind(self, leaves: Sequence[exp.Expr]) -> pa.DataType | None:
+        numbers = [number for leaf in leaves if (number := _number(leaf)) is not None]
+        kinds = [self.type_of(self.read(leaf)) for leaf in leaves if _number(leaf) is None]
+        if all(map(is_integer, kinds)):
+            return pa.int64() if all(isinstance(number, int) for number in numbers) else None
+        return pa.float64() if all(kind == pa.float64() or is_integer(kind) for kind in kinds) else None
+
+    def _made(self, tree: exp.Expr, kind: pa.DataType) -> Test | str:
+        tree = tree.unnest()
+        number = _number(tree)
+        if number is not None:
+            return Test("number", (), low=float(number) if kind == pa.float64() else number)
+        value = self.read(tree)
+        if len(value.streams) == 1:
+            return self.column(cast(value.sql, self.type_of(value), kind), kind)
+        parts = tuple(self._made(part, kind) for part in _parts(tree))
+        return Test(_COMPUTED.get(type(tree), "negate" if isinstance(tree, exp.Neg) else "abs"), parts)
 
 
-def arithmetic(tree: exp.Expr, leaf: Leaf) -> Test | str | None:
-    """A value as a test over columns; None where it is made of anything else.
-
-    >>> import sqlglot
-    >>> of = lambda sql: arithmetic(sqlglot.parse_one(sql), lambda tree: tree.sql() if "b." not in tree.sql() else None)
-    >>> of("a.x + 1"), of("POW(2 * 3, 2)").function, of("UPPER(b.x)")
-    ('a.x + 1', 'multiply', None)
-    """
-    tree = tree.unnest()
-    if isinstance(tree, exp.Literal):
-        return None if tree.is_string else Test("number", (), low=float(tree.name))
-    column = leaf(tree) if tree.find(exp.Column) else None
-    if column is not None:
-        return column
-    function, arguments = _called(tree)
-    parts = [arithmetic(each, leaf) for each in arguments]
-    known = tuple(part for part in parts if part is not None)
-    return Test(function, known) if function and len(known) == len(parts) else None
-
-
-def _called(tree: exp.Expr) -> tuple[str, Sequence[exp.Expr]]:
-    """What a tree does, and with what; nothing that is known by an empty name."""
-    if type(tree) in _OPERATORS and isinstance(tree, exp.Binary):
-        return _OPERATORS[type(tree)], (tree.left, tree.right)
+def _parts(tree: exp.Expr) -> list[exp.Expr]:
+    """The operands of what is computed; none of all else."""
+    if type(tree) in _COMPUTED and isinstance(tree, exp.Binary):
+        return [tree.left, tree.right]
     if isinstance(tree, exp.Neg):
-        return "subtract", (exp.Literal.number(0), tree.this)
-    name, arguments = _function(tree)
-    if name in ("SQRT", "ABS") and len(arguments) == 1:
-        return name.lower(), arguments
-    if name in ("POW", "POWER") and len(arguments) == 2 and arguments[1] == _SQUARE:  # noqa: PLR2004
-        return "multiply", (arguments[0], arguments[0])
-    if name == "HYPOT" and len(arguments) == 2:  # noqa: PLR2004
-        squares = [exp.Mul(this=exp.paren(each), expression=exp.paren(each)) for each in arguments]
-        return "sqrt", (exp.Add(this=squares[0], expression=squares[1]),)
-    return "", ()
+        return [tree.this]
+    is_size = isinstance(tree, exp.Anonymous) and tree.name.upper() == "ABS" and len(tree.expressions) == 1
+    return list(tree.expressions) if is_size else []
 
 
-def _function(tree: exp.Expr) -> tuple[str, Sequence[exp.Expr]]:
-    if isinstance(tree, exp.Anonymous):
-        return tree.name.upper(), tree.expressions
-    names: dict[type[exp.Expr], str] = {exp.Sqrt: "SQRT", exp.Abs: "ABS", exp.Pow: "POW"}
-    return names.get(type(tree), ""), [each for each in (tree.this, tree.args.get("expression")) if each is not None]
-
-
-def known_most(kinds: Sequence[pa.DataType]) -> float | None:
-    """Below which absolute value a step of arithmetic on such columns does not overflow; None where it is not known."""
-    if not all(is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
+def _number(tree: exp.Expr) -> int | float | None:
+    """The number a literal is, which may have a sign."""
+    if isinstance(tree, exp.Neg):
+        inner = _number(tree.this.unnest())
+        return None if inner is None else -inner
+    if not isinstance(tree, exp.Literal) or tree.is_string:
         return None
-    return min([KNOWN_MOST, *(float(1 << (kind.bit_width - 1)) for kind in kinds if is_integer(kind))])
+    text = str(tree.this)
+    return int(text) if text.isdigit() else float(text)

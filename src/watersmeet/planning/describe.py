@@ -25,7 +25,19 @@ from watersmeet.planning.windows import window_shown
 
 _INDENT = "    "
 _ONE_GROUP = "nothing: all rows are one group"
-_SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "null_safe_eq": "<=>"}
+_ALONE = {"not": "NOT ({})", "negate": "-({})", "abs": "ABS({})", "number": "{}"}
+_SIGNS = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "eq": "=",
+    "ne": "<>",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "null_safe_eq": "<=>",
+}
 
 
 def explain(plan: Plan, groups: int, sites: int) -> str:
@@ -195,12 +207,13 @@ def test_sql(test: Test | str, operator: Operator) -> str:
     if test.function in ("call", "starts_with"):
         name = "startswith" if test.function == "starts_with" else function_name(test.name)
         return f"{name}({', '.join(sides)})"
-    if test.function == "not":
-        return f"NOT ({sides[0]})"
+    if test.function in _ALONE:
+        return _ALONE[test.function].format(*sides, test.low)
     if test.function == "and" and sides[0] == sides[-1]:  # a condition on one row alone
         return sides[0]
     return f" {_SIGNS.get(test.function, test.function.upper())} ".join(
-        side if isinstance(each, str) else f"({side})" for side, each in zip(sides, test.arguments, strict=True)
+        side if isinstance(each, str) or each.function in ("abs", "number") else f"({side})"
+        for side, each in zip(sides, test.arguments, strict=True)
     )
 
 

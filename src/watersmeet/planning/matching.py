@@ -16,14 +16,15 @@ from sqlglot import exp
 from watersmeet.model.errors import TypeMismatchError, UnsupportedError
 from watersmeet.model.ids import OperatorId
 from watersmeet.model.plan import Column, Key, Test
-from watersmeet.planning.arithmetic import arithmetic, compared, known_most
+from watersmeet.planning.arithmetic import Arithmetic
 from watersmeet.planning.bands import Band, band_of, whole_limits
+from watersmeet.planning.estimates import arithmetic, compared, known_most
 from watersmeet.planning.expressions import Conjunct, expression_of, parsed
 from watersmeet.planning.keys import KeyTypes
 from watersmeet.planning.linear import Rounding, Sum, bounded, bounds, is_number
 from watersmeet.planning.names import COMPUTED, Scope, readable
 from watersmeet.planning.predicates import as_written, function_name, functions_in, has_predicate, is_predicate
-from watersmeet.planning.prefixes import like_prefix, prefix_of
+from watersmeet.planning.prefixes import is_like, like_prefix, prefix_of
 from watersmeet.planning.types import cast, common, ddl
 
 _COMPARED: dict[type[exp.Expr], str] = {
@@ -148,14 +149,18 @@ class Tests:
             name = tree.name.lower()
             return Test("call", tuple(self._argument(each, name) for each in tree.expressions), name=name)
         if prefixed := prefix_of(tree):
-            left, right, kind = self._operands(*prefixed, whole)
+            left, right, kind = self._columns(*prefixed, whole)
             if pa.types.is_string(kind):
                 return Test("starts_with", (left, right))
+        if not self.sides and is_like(tree):
+            left, right, kind = self._columns(tree.this, tree.expression, whole)
+            if pa.types.is_string(kind):
+                return Test("like", (left, right))
         if band := band_of(tree):
             return self._band(band, whole)
         if isinstance(tree, exp.Binary) and type(tree) in _COMPARED:
             return Test(_COMPARED[type(tree)], self._operands(tree.left, tree.right, whole)[:2])
-        raise self._refused(whole, "it does more with columns of two streams than compare them")
+        raise self._refused(whole, "it does more with columns of two streams than can be done here")
 
     def _argument(self, tree: exp.Expr, name: str) -> str:
         """What a function reads: a column, or what is made of those of one stream."""
@@ -186,7 +191,26 @@ class Tests:
             raise self._refused(whole, f"differences of {ddl(kind)} are computed by Spark alone")
         return Test("not", (within,)) if band.negated else within
 
-    def _operands(self, first: exp.Expr, second: exp.Expr, whole: Conjunct) -> tuple[str, str, pa.DataType]:
+    def _operands(
+        self, first: exp.Expr, second: exp.Expr, whole: Conjunct
+    ) -> tuple[Test | str, Test | str, pa.DataType]:
+        """Two sides of a comparison: columns, or of an outer join what is computed of several streams."""
+        streams = [expression_of(side.unnest(), self.scope).streams for side in (first, second)]
+        if not self.sides and any(len(each) > 1 for each in streams):
+            computing = Arithmetic(
+                lambda tree: expression_of(tree, self.scope),
+                self.types.of,
+                lambda sql, kind: self._column(parsed(sql, exp.Condition), kind).name,
+            )
+            found = computing.sides(first, second)
+            if found is None:
+                why = "it does more with columns of two streams than compare, add or multiply whole numbers or doubles"
+                raise self._refused(whole, why)
+            (left, right), kind = found
+            return left, right, kind
+        return self._columns(first, second, whole)
+
+    def _columns(self, first: exp.Expr, second: exp.Expr, whole: Conjunct) -> tuple[str, str, pa.DataType]:
         sides = [expression_of(side.unnest(), self.scope) for side in (first, second)]
         if any(len(side.streams) != 1 for side in sides):
             raise self._refused(whole, "a side of a comparison reads several streams, or none")

@@ -35,18 +35,24 @@ def like_prefix(tree: exp.Expr) -> exp.Expr | None:
     'STARTSWITH(A.t, SUBSTRING_INDEX(SUBSTRING_IND'
     """
     tree = tree.unnest()
-    said = {name for name, each in tree.args.items() if each}
-    if (
-        not isinstance(tree, exp.Like)
-        or said != {"this", "expression"}
-        or isinstance(tree.expression, exp.Any | exp.All)
-    ):
+    if not is_like(tree):
         return None
     pattern = tree.expression.copy()
     for special in _SPECIAL:
         ends = parsed(special, exp.Expr), exp.Literal.number(1)
         pattern = exp.Anonymous(this="SUBSTRING_INDEX", expressions=[pattern, *ends])
     return exp.Anonymous(this="STARTSWITH", expressions=[tree.this.copy(), pattern])
+
+
+def is_like(tree: exp.Expr) -> bool:
+    """Whether it is LIKE with one pattern, and a backslash before what stands for itself.
+
+    >>> is_like(parsed("A.t LIKE B.t", exp.Condition)), is_like(parsed("A.t LIKE ALL (B.t, B.u)", exp.Condition))
+    (True, False)
+    """
+    said = {name for name, each in tree.args.items() if each}
+    is_one = isinstance(tree, exp.Like) and not isinstance(tree.expression, exp.Any | exp.All)
+    return is_one and said == {"this", "expression"}
 
 
 def _is_call(tree: exp.Expr, name: str, arguments: int) -> bool:
