@@ -14,7 +14,8 @@ Moves are weighed, not triggered by fixed thresholds:
   epoch is enough for a decision: what it was before does not come into it. What is chance then is told by counts, too,
   which scatter less than clocks. A run begins so as well. Otherwise it takes `WATCHED_LEAST` epochs.
 
-Whether moves came true is judged, too (`judging`): those that got less than they cost make it more patient.
+Whether moves came true is judged, too (`judging`): those that got less than they cost make it more patient. The epoch
+in which sites open what has moved tells what that costs, and nothing else: it is not a usual one.
 
 Groups that are parked or being cleaned stay where they are, and parked ones are taken to ask for what they did before.
 Where one process does the work of all sites, moves cannot pay, and nothing is done at all.
@@ -98,7 +99,8 @@ class AutoPolicy:
             self._watched, self._pattern, self._is_new = Watched.nothing(epoch), Pattern(), True
             self._suggested, self.trial = Suggested(), None
         watched = self._watched
-        self._begin_trial(view, epoch, watched)
+        if self._begin_trial(view, epoch, watched):  # it opens what has moved, and is not a usual one
+            return watched
         if self._pattern.changes(watched.known, epoch, watched.ms_per_tuple):
             watched.forget_counts()
             self._is_new = True
@@ -107,8 +109,8 @@ class AutoPolicy:
             self.trial.see(epoch, watched.ms_per_tuple)
         return watched
 
-    def _begin_trial(self, view: View, epoch: Epoch, watched: Watched) -> None:
-        """What was suggested is judged if it was done."""
+    def _begin_trial(self, view: View, epoch: Epoch, watched: Watched) -> bool:
+        """What was suggested is judged if it was done; whether that is so."""
         done = [each for each in self._suggested.done(view.manifest) if isinstance(each, MoveGroups)]
         if done:
             moved, before = zip(*(epoch.pieces.moved_by(each) for each in done), strict=True)
@@ -116,6 +118,8 @@ class AutoPolicy:
             self.trial = Trial(np.concatenate(moved), np.concatenate(before), size)
             self._is_new, watched.epochs = False, 0
             self.ledger.pay(self.trial, epoch, watched.ms_per_tuple)
+            self.trial.see(epoch, watched.ms_per_tuple)
+        return bool(done)
 
     def _settled(self, watched: Watched) -> Iterator[Suggestion]:
         """Settle whether the last moves have paid, when the next could be decided on; a change of patience is told."""

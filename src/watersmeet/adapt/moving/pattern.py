@@ -20,8 +20,8 @@ from watersmeet.adapt.statistics import Floats
 CLEARLY, LEAST = 2.0, 0.1
 """How many times what is usual, and which part of all tuples at least, have to be elsewhere."""
 
-REMEMBERED, LOW, NEEDED = 8, 0.25, 2
-"""So many epochs tell what is usual; which quantile of them; and how many are needed at least."""
+REMEMBERED, LOW = 8, 0.25
+"""So many epochs tell what is usual, and which quantile of them."""
 
 NEAR = 0.2
 """By which part of the slowest executor's time counts and times may differ."""
@@ -45,7 +45,7 @@ class Pattern:
     @property
     def usual(self) -> float | None:
         """Which part of all tuples is usually elsewhere, if that is known."""
-        return float(np.quantile(self.distances, LOW)) if len(self.distances) >= NEEDED else None
+        return float(np.quantile(self.distances, LOW)) if self.distances else None
 
 
 def elsewhere(before: Floats, now: Floats) -> float:
