@@ -147,7 +147,6 @@ def _site_slice(
     live = {operator.id: tuple(manifest.probed(operator.id, site)) for operator in operators}
     inputs = {(source.operator, source.name): source for operator in operators for source in operator.inputs}
     rules = {pair: expiry.purges.get(source.tag) for pair, source in inputs.items()}
-    missing = {operator.id: manifest.spilled(operator.id) for operator in operators}
     orders = [
         MergeOrder(
             inputs[m.operator, m.input],
@@ -156,7 +155,7 @@ def _site_slice(
             m.generation,
             m.reason,
             expiry.limits.get((m.operator, m.input)),
-            missing[m.operator] if m.look else expiry.spilled.get(m.operator, GroupSet()),
+            _spared(manifest, m, expiry),
             rules[m.operator, m.input],
             m.look,
             m.since,
@@ -177,6 +176,18 @@ def _site_slice(
     own = {operator.id: manifest.groups_probed(operator.id, site) for operator in operators if operator.kind != "ring"}
     coming = tuple(pair for name, groups in own.items() for pair in _coming(manifest, name, site, groups))
     return SiteSlice(live, tuple(orders), None, expiry.spilled, settled, whole, own, coming)
+
+
+def _spared(manifest: Manifest, merge: Merge, expiry: Expiry) -> GroupSet:
+    """The groups of which a merge drops no rows: those that miss results.
+
+    Rows of preserved inputs and of rings stay for as long as there are closed ones of their group: the oldest tell what
+    was decided, and what was met.
+    """
+    operator = manifest.plan.operator(merge.operator)
+    if merge.look is None and (operator.preserved or operator.kind == "ring"):
+        return expiry.spilled.get(merge.operator, GroupSet())
+    return manifest.spilled(merge.operator)
 
 
 def _gives_once(manifest: Manifest, merge: Merge) -> bool:
