@@ -46,7 +46,8 @@ class Seen:
     """What is known of a slice: of its ``groups``, ``gone`` rows can go by keys promised up to a version (``told``).
 
     The ``news`` are what was promised and decided by then. All rows were last looked at in a ``version``, and are again
-    once so many versions have passed (``wait``). So many rows of its operator had been ``dropped`` by then.
+    once so many versions have passed (``wait``). So many rows of its operator had been ``dropped`` by then. The part
+    ``least`` of its rows was too few to write it anew.
     """
 
     groups: GroupSet
@@ -56,6 +57,7 @@ class Seen:
     gone: int = 0
     wait: int = 1
     dropped: int = 0
+    least: float = 0.0
 
 
 @dataclass
@@ -146,14 +148,15 @@ class Purging:
         is_known = seen is not None and not is_thorough and not groups - seen.groups
         is_known = is_known and not (scans and seen is not None and seen.dropped != dropped)
         news = _news(manifest, operator)
-        is_new = seen is None or not is_known or seen.news != news or (not least and seen.gone > 0)
+        is_new = seen is None or not is_known or seen.news != news or (least < seen.least and seen.gone > 0)
         if not groups or not is_new or (key[2] != LIVE and not scans):
             return
         told, gone = (seen.told, seen.gone) if seen is not None and is_known else (None, 0)
         look = Look(0.0 if is_thorough else least, told, gone, scans)
         version, wait = (manifest.version, 1) if seen is None else (seen.version, seen.wait)
         dropped = seen.dropped if seen is not None and is_known else dropped
-        self._asked[key] = Seen(groups, _told(manifest, operator, groups), news, version, wait=wait, dropped=dropped)
+        told_now = _told(manifest, operator, groups)
+        self._asked[key] = Seen(groups, told_now, news, version, wait=wait, dropped=dropped, least=look.at)
         reason = f"punctuations may let rows of {run.input} go"
         yield Merge(key[0], operator.id, run.input, (run.id,), groups, key[2], reason, look)
 
