@@ -158,9 +158,8 @@ def text_range(test: Test, probe: Piece, stored: Piece) -> tuple[str, Range] | N
     if not all(is_text(rows.rows.column(each).type) for rows, each in ((stored, name), (probe, other))):
         return None
     function, limits = test.function if is_first else _MIRRORED[test.function], probe.values(other + LEAST_TEXT)
-    low = limits if function in ("gt", "ge", "eq") else None
-    high = limits if function in ("lt", "le", "eq") else None
-    return name + LEAST_TEXT, Range(low, high, never=_missing(probe, other))
+    found = _compared(function, limits, _missing(probe, other))
+    return name + LEAST_TEXT, replace(found, low_excluded=False, high_excluded=False)
 
 
 def _flat(function: str, test: Test) -> Iterator[Test]:
@@ -185,7 +184,7 @@ def _missing(probe: Piece, name: str) -> Mask | None:
     return None if valid is None else ~valid
 
 
-def _compared(function: str, limits: Numbers, never: Mask | None) -> Range:
+def _compared(function: str, limits: Values | None, never: Mask | None) -> Range:
     """The values that are less than others, or greater, or the same."""
     low = limits if function in ("gt", "ge", "eq") else None
     high = limits if function in ("lt", "le", "eq") else None
