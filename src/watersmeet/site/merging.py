@@ -35,7 +35,7 @@ def merge(
     ]
     source = order.source
     name = RunName(run_id, source.operator, source.name, source.bounded, source.ending)
-    rows = merge_rows(pieces)
+    rows = pieces[0] if len(pieces) == 1 else merge_rows(pieces)  # one piece is in order
     rows = rows if combine is None else combine(rows)
     needed = (end or order.end(groups)).still_needed(rows)
     merged = write_run(storage, name, needed, groups)

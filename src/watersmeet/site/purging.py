@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from watersmeet.operators.ranges import Index, expand
+from watersmeet.operators.ranges import Index, distinct, expand
 from watersmeet.operators.spec import InputSpec
 from watersmeet.site.expiry import End
 from watersmeet.site.partners import Partners
@@ -98,7 +98,7 @@ class Purger:
         asked += [] if rule.own is None else [rule.own]
         known = [self.reader.keys(each).hashes_since(told + 1) for each in asked]
         told_apart = [each for each in known if each is not None]
-        return np.unique(np.concatenate(told_apart)) if known and len(told_apart) == len(known) else None
+        return distinct(told_apart) if known and len(told_apart) == len(known) else None
 
 
 def _going(end: End, pieces: Iterable[SortedRows], look: Look) -> int:

@@ -13,7 +13,7 @@ from watersmeet.operators.hashing import xxhash64
 from watersmeet.operators.predicate import FUNCTIONS
 from watersmeet.operators.promises.patterns import Ends, PatternColumn, Patterns, shape_of
 from watersmeet.operators.promises.ranges import LONG_AGO, MOST, NEVER, Numbers, Ranges, is_countable, numbers_of
-from watersmeet.operators.ranges import Index
+from watersmeet.operators.ranges import Index, distinct
 from watersmeet.state.groups import Hashes
 from watersmeet.state.rows import SortedRows
 
@@ -241,7 +241,7 @@ class StreamKeys:
             if hashes is None:
                 return None
             parts.append(hashes)
-        return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.uint64)
+        return distinct([np.sort(each) for each in parts]) if parts else np.empty(0, np.uint64)
 
 
 def _of_type(numbers: Numbers, kind: pa.DataType) -> pa.Array:
@@ -280,7 +280,7 @@ class InputKeys:
         firsts = [min(version, each.first_passed_since(version)) if each.passed else version for each in self.streams]
         known = [each.hashes_since(first) for each, first in zip(self.streams, firsts, strict=True)]
         told = [each for each in known if each is not None]
-        return np.unique(np.concatenate(told)) if len(told) == len(known) else None
+        return distinct(told) if told and len(told) == len(known) else None
 
 
 def pattern_columns(names: Sequence[str]) -> tuple[PatternColumn, ...]:
