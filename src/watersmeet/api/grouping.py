@@ -134,23 +134,41 @@ class GroupedRelation:
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
         >>> by_minute = rates.groupBy("window(A.timestamp, '1 minute')")
-        >>> by_minute.sum("value").columns, by_minute.max("value").columns
-        (['window', 'sum(value)'], ['window', 'max(value)'])
+        >>> by_minute.sum("value").columns
+        ['window', 'sum(value)']
         """
         return self._of_each("sum", columns)
 
     def avg(self, *columns: str) -> "Relation":
-        """The average of each of some columns, or of all that have numbers; see `sum`."""
+        """The average of each of some columns, or of all that have numbers.
+
+        >>> import watersmeet as wm
+        >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
+        >>> rates.groupBy("window(A.timestamp, '1 minute')").avg("value").columns
+        ['window', 'avg(value)']
+        """
         return self._of_each("avg", columns)
 
     mean = avg
 
     def min(self, *columns: str) -> "Relation":
-        """The least value of each of some columns, or of all that have numbers; see `sum`."""
+        """The least value of each of some columns, or of all that have numbers.
+
+        >>> import watersmeet as wm
+        >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
+        >>> rates.groupBy("window(A.timestamp, '1 minute')").min("value").columns
+        ['window', 'min(value)']
+        """
         return self._of_each("min", columns)
 
     def max(self, *columns: str) -> "Relation":
-        """The greatest value of each of some columns, or of all that have numbers; see `sum`."""
+        """The greatest value of each of some columns, or of all that have numbers.
+
+        >>> import watersmeet as wm
+        >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
+        >>> rates.groupBy("window(A.timestamp, '1 minute')").max("value").columns
+        ['window', 'max(value)']
+        """
         return self._of_each("max", columns)
 
     def _of_each(self, function: str, columns: Sequence[str]) -> "Relation":
