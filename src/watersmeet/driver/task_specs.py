@@ -8,7 +8,7 @@ from watersmeet.adapt.policy import Merge
 from watersmeet.driver.costs import TestCosts
 from watersmeet.driver.row_ends import Expiry
 from watersmeet.driver.topology import Topology
-from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
+from watersmeet.model.ids import BatchId, EpochId, InputName, OperatorId, SiteId
 from watersmeet.model.plan import Stream
 from watersmeet.operators.promises.stores import stores_of
 from watersmeet.operators.ring.schemes import PSP, Scheme
@@ -77,6 +77,7 @@ class TaskSpecs:
         return LevelSpec(
             driver=self.driver,
             epoch=EpochId(manifest.version),
+            batch=BatchId(manifest.batch + 1),
             level=level,
             groups=manifest.groups,
             storage=self.storage,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from watersmeet.model.ids import EpochId, InputName, OperatorId, SiteId
+from watersmeet.model.ids import BatchId, EpochId, InputName, OperatorId, SiteId
 from watersmeet.operators.costs import Cost
 from watersmeet.operators.promises.stores import Store
 from watersmeet.operators.ring.schemes import PSP, Scheme
@@ -111,11 +111,13 @@ class LevelSpec:
     ``punctuated`` the streams that bring more, by the tag of their messages. ``owners`` tell, of
     operators whose rows go everywhere, which groups each site stores; ``splits``, which groups several sites share;
     ``ring_scheme``, which pairs a ring looks at.
-    ``functions`` are the user's, by name. What the tests of operators were found to cost is in ``costs``.
+    ``batch`` is the number of the batch that is joined, or would be next. ``functions`` are the user's, by name. What
+    the tests of operators were found to cost is in ``costs``.
     """
 
     driver: str
     epoch: EpochId
+    batch: BatchId
     level: int
     groups: int
     storage: Storage

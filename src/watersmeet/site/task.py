@@ -173,7 +173,7 @@ class SiteTask:
             return None
         from watersmeet.site.rejected import RejectedRows  # noqa: PLC0415 -- few queries need what it loads
 
-        return RejectedRows(path, self._spec.query, self._spec.epoch, self._site)
+        return RejectedRows(path, self._spec.query, self._spec.epoch, self._spec.batch, self._site)
 
     def _tell(self) -> None:
         made, costs = self._producer.counts, self._producer.costs

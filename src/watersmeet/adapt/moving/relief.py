@@ -21,7 +21,7 @@ def relieved(
     pieces: Pieces, options: MemoryOptions, movable: Flags, policy: str, memory_bytes: Floats | None = None
 ) -> Iterator[Suggestion]:
     """Bring sites that hold more than they may down to the mean, if all can be."""
-    allowed = allowed_bytes(options, pieces.sites, memory_bytes)
+    allowed = np.maximum(allowed_bytes(options, pieces.sites, memory_bytes), 1.0)
     held = pieces.by_site(pieces.live_bytes if memory_bytes is None else pieces.live_bytes + pieces.closed_bytes)
     level = float(held.sum() / allowed.sum())
     if (held <= allowed).all() or level > 1 - options.fraction / 2:
