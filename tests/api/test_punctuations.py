@@ -170,3 +170,15 @@ def test_promises_are_forgotten_after_their_retention(spark, retention, rows):
     query = run(joined, f"kept_for_{retention.replace(' ', '_')}", promiseRetention=retention)
     assert [row.v for row in spark.table(f"kept_for_{retention.replace(' ', '_')}").collect() if row.v > 0] == rows
     assert bool(rejected(query)) == (not rows)
+
+
+def test_a_unique_row_that_a_condition_leaves_out_is_still_the_only_one_of_its_key(spark):
+    flow, sink = wm.Flow(spark), Collected()
+    items = flow.stream("I", replay(spark, ITEMS))
+    prices = [pa.table({"item": [1, 2], "v": [10, 11]}), *[pa.table({"item": [9 + n], "v": [0]}) for n in range(2)]]
+    bids = flow.stream("B", replay(spark, prices), unique="item")
+    rows = items.join(bids, "I.id = B.item AND B.v % 2 = 0", "left").select("I.id AS id", "B.v AS v")
+    query = rows.writeStream.foreachBatch(sink).options(sites=2).trigger(availableNow=True).start()
+    assert query.awaitTermination(PATIENCE_S)
+    told = sorted((row["id"], row["v"]) for table in sink.epochs.values() for row in table.to_pylist())
+    assert told == [(1, 10), (2, None)]

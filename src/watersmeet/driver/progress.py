@@ -125,7 +125,7 @@ def step_metrics(
     told = list(taken.effects)
     made = sum(each.rows_out.get(manifest.plan.root.id, 0) for each in told)
     merges = [change for each in told for change in each.changes if isinstance(change, MergeRuns)]
-    is_checked = manifest.has_ended or any(each.is_checked or each.unique for each in manifest.plan.streams)
+    is_checked = manifest.has_ended or any(each.is_checked for each in manifest.plan.streams)
     live = [int(size) for size in live_bytes_by_site(manifest)] if options.is_limited else None
     return StepMetrics(
         epoch=manifest.version - 1,

@@ -220,7 +220,7 @@ def owners_of(manifest: Manifest, ring: OperatorId) -> dict[SiteId, GroupSet]:
 def _admissions(manifest: Manifest, topology: Topology) -> dict[int, AdmissionRule]:
     """What is asked of rows: of those with times, and, once the input has ended, of all."""
     tags = {source.name: tag for tag, source in topology.stream_tags().items()}
-    asked = [each for each in manifest.plan.streams if each.is_checked or each.unique or manifest.has_ended]
+    asked = [each for each in manifest.plan.streams if each.is_checked or manifest.has_ended]
     return {tags[InputName(each.name)]: _admission(manifest, each) for each in asked}
 
 

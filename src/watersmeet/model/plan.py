@@ -94,8 +94,8 @@ class Stream(msgspec.Struct, frozen=True):
 
     @property
     def is_checked(self) -> bool:
-        """Whether rows may be rejected: then all come to a site, also those that filters do not let pass."""
-        return self.time is not None or self.punctuated is not None
+        """Whether rows may be rejected, or promise something: all come to a site, also those that filters drop."""
+        return self.time is not None or self.punctuated is not None or bool(self.unique)
 
     @property
     def has_promises(self) -> bool:
