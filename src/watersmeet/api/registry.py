@@ -25,7 +25,7 @@ class QueryRegistry:
     event                         condition                                                component
     RowsArrived                   rows have come                                             memory join
     InvalidationThresholdReached  more than 50% of a run's rows have ended                 invalidation
-    PurgeThresholdReached         more than 10% of a run's rows can have no match any more  purge
+    PurgeThresholdReached         more than 25% of a run's rows can have no match any more  purge
     MemoryLimitReached            a site holds more than 80% of memoryBudget               invalidation
     MemoryLimitReached            a site holds more than 80% of memoryBudget               purge
     MemoryLimitReached            a site holds more than 80% of memoryBudget               state relocation

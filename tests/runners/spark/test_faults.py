@@ -62,6 +62,7 @@ def test_a_condition_that_spark_can_prove_false_gives_no_rows_and_a_normal_end(s
         query = finished(rows, "provably_false")
     assert spark.table("provably_false").count() == 0
     assert query.exception() is None
+    assert {report["sink"]["numOutputRows"] for report in query.recentProgress if "sink" in report} == {0}
     assert query.state().count() > 0, "state is kept as ever"
 
 

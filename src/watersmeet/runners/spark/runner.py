@@ -83,11 +83,11 @@ class SparkRunner:
         job = Job(self, self.staging.prepared(step, self.storage, self.driver), ready)
         started = time.monotonic()
         written = job.give_to_sink()
-        effects = self._effects()
+        effects = self.effects()
         if len(effects) != step.tasks:
             started = time.monotonic()
             job.compute_unread()
-            effects = self._effects()
+            effects = self.effects()
         if step.batch is not None and effects:
             load = Load.of(effects, writes_files=job.step.levels[-1].files is not None)
             took_ms = (time.monotonic() - started) * 1000
@@ -106,7 +106,8 @@ class SparkRunner:
         names = [(name, self.files.file_name(step.epoch, each.site)) for each in effects for name in each.files]
         return Done(effects, self.files.path, tuple(names))
 
-    def _effects(self) -> list[Effects]:
+    def effects(self) -> list[Effects]:
+        """What the tasks that have told so far did, one attempt of each."""
         return [each for _, each in sorted(read_effects(self.storage, self.reports.names()).items())]
 
     def _begin(self, step: Step[DataFrame]) -> "Ready":
@@ -162,6 +163,7 @@ class Job:
     way: Way = "long"
     _observed: Observation | None = None
     _counted: DataFrame | None = None
+    _passed: int | None = None
 
     def give_to_sink(self) -> Written | None:
         """Have the sink consume the rows, by the way that should be quicker; if that is given up, by the other."""
@@ -221,12 +223,18 @@ class Job:
         return self.runner.sink.write(finished, self.step.epoch)
 
     def compute_unread(self) -> None:
-        """Have the tasks run for their effects alone, the long way; results are counted even so."""
+        """Have the tasks run for their effects alone, the long way; results that filters let pass are counted.
+
+        Where Spark can tell that nothing passes, it leaves the tasks out; then they run without the filters.
+        """
         rows, self.way, self._observed = self.long_way(), "long", None
         if self._has_filters and self.step.has_results and self.step.levels[-1].files is None:
             self._observed = Observation()
-            rows = self.runner.projection.apply(finish(rows, self.step.topology))
-            rows = rows.observe(self._observed, F.count(F.lit(1)).alias("results"))
+            passing = self.runner.projection.apply(finish(rows, self.step.topology))
+            run_unread(passing.observe(self._observed, F.count(F.lit(1)).alias("results")))
+            if len(self.runner.effects()) == self.step.tasks:
+                return
+            self._observed, self._passed = None, 0
         run_unread(rows)
 
     def results(self) -> int | None:
@@ -236,7 +244,7 @@ class Job:
         """
         if self._counted is not None:
             return self._counted.count()
-        return None if self._observed is None else int(self._observed.get["results"])
+        return self._passed if self._observed is None else int(self._observed.get["results"])
 
     @property
     def _has_filters(self) -> bool:
