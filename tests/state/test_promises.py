@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
-from watersmeet.model.query import JoinNode, Query, StreamNode
+from watersmeet.model.query import Aggregate, AggregateNode, JoinNode, Query, StreamNode
 from watersmeet.planning import plan
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import LIVE, UNDECIDED, Bounds, Manifest, OperatorState, RowSet, RunFile, Slice
@@ -179,6 +179,21 @@ def test_matches_of_results_stay_as_long_as_the_longest_life():
     node = join(below, stream("C", 30, 0), on="A.m = C.m", how="left")
     manifest = state(node, {"join1": [90, 90]}, A=200, B=200, C=200)
     assert of(droppable(manifest), JOIN2) == {"join1": 90, "C": 90 - 30 + 1 - 15}
+
+
+def over_outer(decided_until):
+    """Groups over an outer join whose input has ended, with one run of A up to 60."""
+    count = AggregateNode(OUTER, (), (Aggregate("n", "count", pa.int64()),))
+    manifest = holding(state(count, has_ended=True, A=100, B=100), run("r1", "A", (20, 60)))
+    known = {InputName("A"): Vector.of(decided_until)}
+    return replace(manifest, operators=manifest.operators | {JOIN1: replace(manifest.operators[JOIN1], decided=known)})
+
+
+@pytest.mark.parametrize(("decided_until", "is_final"), [([60, UNDECIDED], True), ([59, 60], False)])
+def test_groups_over_an_outer_join_are_final_once_all_rows_it_holds_are_decided(decided_until, is_final):
+    manifest = over_outer(decided_until)
+    own = of(limits(manifest), manifest.plan.root.id)
+    assert own == ({JOIN1: FOREVER} if is_final else {})
 
 
 @pytest.mark.parametrize("bounds", [{}, {"A.ts": Bounds(None, None)}])

@@ -177,12 +177,16 @@ def has_undecided_rows(manifest: Manifest, source: Input) -> bool:
 
 
 def _has_undecided(manifest: Manifest, operator: Operator, source: Input) -> bool:
-    slices = manifest.operators[operator.id].slices
-    held = GroupSet.union(part.groups for part in slices if manifest.runs[part.run].input == source.name)
-    return (
-        bool(held)
-        and int(decided(manifest, operator.id, source.name).array[held.mask(manifest.groups)].min()) < FOREVER
-    )
+    """Whether any run has rows that are not decided; in groups with missing results, some may not be."""
+    known, missing = decided(manifest, operator.id, source.name).array, manifest.spilled(operator.id)
+    for part in manifest.operators[operator.id].slices:
+        run = manifest.runs[part.run]
+        if run.input == source.name and part.groups:
+            span = _last_bounds(run, source)
+            before = int(known[part.groups.mask(manifest.groups)].min())
+            if part.groups & missing or before < (FOREVER if span is None else span[1]):
+                return True
+    return False
 
 
 def misses_results(manifest: Manifest, source: Input) -> bool:
