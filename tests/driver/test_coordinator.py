@@ -12,6 +12,7 @@ from tests.support.in_process import InProcess
 from tests.support.states import JOIN, empty_manifest, holding, part, run_file, two_way_plan
 
 from watersmeet.adapt.cleaning.policy import CleanPolicy, DuePolicy, RevivePolicy
+from watersmeet.adapt.expiring.passing import PassPolicy
 from watersmeet.adapt.expiring.policy import ExpirePolicy
 from watersmeet.adapt.merging import choice as merging
 from watersmeet.adapt.merging.policy import MergePolicy
@@ -127,9 +128,10 @@ def test_the_policies_there_are_go_from_the_inner_to_the_outer():
     """From what concerns files of one input to what concerns all sites."""
     found = [type(each) for each in Coordinator.of(MemoryOptions(), 2, 1).policies]
     placing = [ExecutorPolicy, ResizePolicy, TakeOverPolicy]
-    assert found == [MergePolicy, ExpirePolicy, *placing, SpillPolicy, CleanPolicy, DuePolicy, RevivePolicy]
+    inner, outer = [MergePolicy, PassPolicy, ExpirePolicy], [SpillPolicy, CleanPolicy, DuePolicy, RevivePolicy]
+    assert found == [*inner, *placing, *outer]
     found = [type(each) for each in Coordinator.of(MemoryOptions(), 2, 1, movers=[MemoryPolicy()]).policies]
-    assert found[2:7] == [*placing, MemoryPolicy, SpillPolicy], "moves come first: what moves need not be spilled"
+    assert found[3:8] == [*placing, MemoryPolicy, SpillPolicy], "moves come first: what moves need not be spilled"
 
 
 def test_a_step_of_cleanup_spills_what_is_too_much_and_leaves_the_groups_it_cleans_alone():

@@ -4,7 +4,9 @@ import pyarrow as pa
 from msgspec import structs
 from tests.support.in_process import InProcess
 
-from watersmeet.adapt.expiring import policy
+from watersmeet.adapt.expiring import passing
+from watersmeet.adapt.policy import MemoryOptions
+from watersmeet.adapt.registry import Registry
 from watersmeet.model.query import JoinNode, Query, StreamNode
 from watersmeet.planning import plan
 from watersmeet.state.passing import MARKS_MOST, with_marks
@@ -14,13 +16,13 @@ PLAIN = pa.schema([("k", pa.int64())])
 PROMISES = pa.schema([("#shape", pa.int64()), ("k", pa.int64()), ("k#until", pa.int64())])
 
 
-def query(folder, how):
+def query(folder, how, budget_bytes=None):
     """A and B are joined and live for 10 microseconds; C lives for ever. Only A promises anything."""
     a = StreamNode("A", TIMED, "ts", window_us=10, delay_us=0, punctuated=("k",))
     b = StreamNode("B", TIMED, "ts", window_us=10, delay_us=0)
     below = JoinNode((a, b), "A.k = B.k", "inner")
     node = JoinNode((below, StreamNode("C", PLAIN)), "A.k = C.k", how)
-    return InProcess(plan(Query(node, ("A.k", "B.k", "C.k"))), str(folder))
+    return InProcess(plan(Query(node, ("A.k", "B.k", "C.k"))), str(folder), options=MemoryOptions(budget_bytes))
 
 
 def epoch(*, a=(), b=(), c=(), promised=()):
@@ -70,13 +72,38 @@ def test_promises_that_are_passed_on_are_counted(tmp_path):
 def test_a_row_that_waits_for_such_a_key_comes_out_alone(tmp_path):
     running = begun(tmp_path, "right")
     running.epoch(epoch(a=[(9, 6)], c=[1], promised=[7]))
-    told = [running.epoch(each) for each in (epoch(c=[7], b=[(3, 30)]), epoch(), epoch())]
-    alone = [row["C"]["k"] for table in told for row in table.to_pylist() if row["A"] is None or row["A"]["k"] is None]
-    assert alone == [7]  # the others have met A and B
+    found = keys_alone(running, epoch(c=[7], b=[(3, 30)]), epoch(), epoch())
+    assert found == [7]  # the others have met A and B
+
+
+def test_a_row_comes_out_alone_though_the_registry_has_no_component(tmp_path):
+    """Without any, nothing is dropped; which rows there are must not depend on that."""
+    running = begun(tmp_path, "right")
+    running.loop.stepper.coordinator.change_registry(Registry(frozenset()), "a test takes all out")
+    running.epoch(epoch(a=[(9, 6)], c=[1], promised=[7]))
+    assert keys_alone(running, epoch(c=[7], b=[(3, 30)]), epoch(), epoch()) == [7]
+
+
+def test_a_row_that_waits_for_a_cleanup_below_comes_out_alone_without_an_epoch(tmp_path):
+    """What is missing below holds promises back; once it is cleaned and no input comes, a step passes them on."""
+    running = query(tmp_path, "right", budget_bytes=1)
+    running.epoch(epoch(a=[(7, 5), (8, 5)], promised=[8]))
+    assert keys_alone(running, epoch(c=[8], b=[(7, 30)])) == []
+    assert running.is_missing
+    while running.is_missing:
+        running.clean("end", None)
+    assert keys_alone(running, *[None] * 3) == [8]
+
+
+def keys_alone(running, *epochs):
+    """The keys of C's rows that come out alone, in epochs, or (None) while no input comes."""
+    told = [running.clean("final", None) if each is None else running.epoch(each) for each in epochs]
+    rows = [row for table in told for row in table.to_pylist()]
+    return [row["C"]["k"] for row in rows if row["A"] is None or row["A"]["k"] is None]
 
 
 def test_nothing_is_passed_on_without_the_policy(tmp_path, monkeypatch):
-    monkeypatch.setattr(policy, "newly_passed", lambda _: [])
+    monkeypatch.setattr(passing, "newly_passed", lambda _: [])
     running = begun(tmp_path, "inner")
     for _ in range(3):
         running.epoch(epoch(b=[(3, 30)]))

@@ -23,6 +23,7 @@ from typing import Protocol, runtime_checkable
 from watersmeet.adapt.cleaning.draining import Draining
 from watersmeet.adapt.cleaning.policy import CleanPolicy, DuePolicy, RevivePolicy
 from watersmeet.adapt.expiring.forgetting import ForgetPolicy
+from watersmeet.adapt.expiring.passing import PassPolicy
 from watersmeet.adapt.expiring.policy import ExpirePolicy
 from watersmeet.adapt.merging.policy import MergePolicy
 from watersmeet.adapt.merging.purging import Purging
@@ -131,8 +132,8 @@ class Coordinator:
             TakeOverPolicy(),
             *moving,
         ]
-        policies: list[Policy] = [merging, ExpirePolicy(), *forgetting, *placing, spilling, *parking, cleaning]
-        policies += [DuePolicy(), RevivePolicy(options)]
+        policies: list[Policy] = [merging, PassPolicy(), ExpirePolicy(), *forgetting, *placing, spilling, *parking]
+        policies += [cleaning, DuePolicy(), RevivePolicy(options)]
         return cls(policies, cleaning, options, movers=moving, purging=purging)
 
     def change_registry(self, registry: Registry, reason: str) -> None:

@@ -28,6 +28,7 @@ from watersmeet.state.applying import apply
 from watersmeet.state.changes import BeginCleaning, FinishCleaning, ReviveGroups, UniteGenerations
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Cleaning, Manifest
+from watersmeet.state.passing import newly_passed
 from watersmeet.state.promises import decidable, decided, ends, undecided_keys
 from watersmeet.state.sizes import bytes_by_generation, live_bytes_by_site, total_bytes
 
@@ -116,7 +117,10 @@ class CleanPolicy:
 
 @dataclass(frozen=True)
 class DuePolicy:
-    """Suggests a step that cleans nothing, for rows that come out alone and are due while no input is there."""
+    """Suggests a step that cleans nothing, for rows that come out alone and are due while no input is there.
+
+    Promises that can only now be passed on may make more rows due, so they ask for a step, too.
+    """
 
     moments: frozenset[Moment] = frozenset({"idle", "final"})
 
@@ -125,8 +129,7 @@ class DuePolicy:
         manifest = view.manifest
         due = [*_due(manifest)] if manifest.cleaning is None else []
         if due:
-            lowest, source = min(due, key=lambda pair: manifest.plan.operator(pair[0]).level)
-            reason = f"no match can come any more for rows of {source}"
+            lowest, reason = min(due, key=lambda pair: manifest.plan.operator(pair[0]).level)
             cleaning = Cleaning(lowest, (), choice.GATHER_LEAST_BYTES, reason=reason)
             yield Suggestion(BeginCleaning(cleaning))
 
@@ -163,7 +166,15 @@ def returning(manifest: Manifest, operator: OperatorId, groups: Sequence[int], o
     return fitting
 
 
-def _due(manifest: Manifest) -> Iterator[tuple[OperatorId, InputName]]:
+def _due(manifest: Manifest) -> Iterator[tuple[OperatorId, str]]:
+    """The operators for which a step has something to do that is not done yet, and what that is."""
+    for operator, source in _undecided(manifest):
+        yield operator, f"no match can come any more for rows of {source}"
+    for change in newly_passed(manifest):
+        yield change.operator, f"what {change.stream} has promised is passed on"
+
+
+def _undecided(manifest: Manifest) -> Iterator[tuple[OperatorId, InputName]]:
     """The operators and inputs that have rows which will be decided in the next step, and are not yet."""
     yield from undecided_keys(manifest)
     for (operator, source), limit in decidable(manifest).items():

@@ -17,7 +17,6 @@ from watersmeet.state.changes import DropRows
 from watersmeet.state.ends import ended_groups
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest, RowSet
-from watersmeet.state.passing import newly_passed
 from watersmeet.state.promises import droppable, ends
 from watersmeet.state.sizes import rows_and_bytes
 
@@ -29,9 +28,8 @@ class ExpirePolicy:
     moments: frozenset[Moment] = frozenset({"step"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
-        """Of each input, all runs and groups that are over; and what operators pass on since."""
+        """Of each input, all runs and groups that are over."""
         manifest = view.manifest
-        yield from map(Suggestion, newly_passed(manifest))
         for (operator, source), moment in droppable(manifest).items():
             planned = manifest.plan.operator(operator)
             own = next(each for each in planned.inputs if each.name == source)
