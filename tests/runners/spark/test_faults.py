@@ -16,9 +16,9 @@ from tests.support.spark_runs import PATIENCE_S
 
 import watersmeet as wm
 from watersmeet.adapt.moving.distribution import even
-from watersmeet.operators.join.task import BATCH_LIMIT_BYTES
 from watersmeet.planning.group_columns import traced
 from watersmeet.runners.spark.session import STREAM_SETTINGS, this_python
+from watersmeet.site.travel import PARCEL_LIMIT_BYTES
 from watersmeet.state.changes import ReplacePlan
 
 pytestmark = pytest.mark.spark
@@ -132,7 +132,7 @@ def test_queries_that_start_at_once_leave_the_interpreter_as_it_was(monkeypatch)
 
 def test_parcels_that_a_merge_join_holds_on_the_heap_are_bounded_by_bytes():
     rows = int(STREAM_SETTINGS["spark.sql.sortMergeJoinExec.buffer.in.memory.threshold"])
-    assert rows * BATCH_LIMIT_BYTES <= 64 << 20
+    assert rows * PARCEL_LIMIT_BYTES <= 64 << 20
 
 
 def spilled(spark, folder, select, sink, **options):
