@@ -144,6 +144,8 @@ def _flattened_rest(tree: exp.Or, common: list[exp.Expr]) -> Iterator[exp.Expr]:
 
 
 def _conjunct(tree: exp.Expr, scope: Scope) -> Conjunct:
+    if isinstance(tree, exp.Null):  # by itself it has no type, and Spark filters by booleans
+        tree = exp.cast(tree, exp.DataType.Type.BOOLEAN)
     whole = expression_of(exp.paren(tree) if isinstance(tree, exp.Or) else tree, scope)
     return Conjunct(**msgspec.structs.asdict(whole), sides=_sides(tree, scope))
 

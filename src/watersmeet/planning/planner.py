@@ -15,6 +15,7 @@ from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.plan import Column, Operator, Plan, Stream
 from watersmeet.model.query import AggregateNode, FilterNode, Query, StreamNode
 from watersmeet.planning.aggregates import aggregate_name, aggregated
+from watersmeet.planning.dialect import is_repeatable_text
 from watersmeet.planning.expressions import Conjunct
 from watersmeet.planning.keys import KeyTypes, TypeOf
 from watersmeet.planning.lives import check_times, time_column, with_lives
@@ -68,6 +69,7 @@ def plan(query: Query, type_of: TypeOf | None = None, *, endless: bool = False) 
     drafts, kinds = _drafts(replace(grown.branch, tests=tests), placed, scope, types, promised=promised)
     if top is not None:
         _refuse_promised(grown.branch, planned)
+        _refuse_changing(top, grown.filters)
         operators, made = aggregated(top, drafts, planned, scope, _padded(grown.branch))
         kinds = {**kinds, **made}
     else:
@@ -106,6 +108,20 @@ def _refuse_promised(branch: Branch, streams: Sequence[Stream]) -> None:
             f"a {branch.how} join is aggregated, and {' and '.join(named)} has punctuations or unique columns",
             why="nobody keeps track of the rows that a group still waits for because of promised keys",
             how="leave punctuations and unique out, or use an inner join",
+        )
+
+
+def _refuse_changing(top: AggregateNode, filters: Sequence[Conjunct]) -> None:
+    """Refuse groups that another evaluation would make otherwise; results alone may have such values."""
+    told = [*(key.sql for key in top.keys), *(each.sql for each in top.aggregates if each.sql is not None)]
+    changing = [each.sql for each in filters if not each.repeatable]
+    changing += [sql for sql in told if not is_repeatable_text(sql)]
+    if changing:
+        raise UnsupportedError(
+            f"groups are made by {changing[0]}",
+            why="its value changes when Spark evaluates a row again, as for a task that is repeated, and a group could "
+            "then count a row twice or not at all",
+            how="derive the value from the row, as with xxhash64(A.id) % 3",
         )
 
 

@@ -66,6 +66,25 @@ def test_a_condition_that_spark_can_prove_false_gives_no_rows_and_a_normal_end(s
     assert query.state().count() > 0, "state is kept as ever"
 
 
+@pytest.mark.parametrize("on", ["A.k = B.k AND NULL", "A.k = B.k AND (B.id > 0 AND NULL)"])
+def test_a_condition_that_is_null_gives_no_rows(spark, on):
+    _, a, b = pair(spark)
+    finished(a.join(b, on=on).select("A.id AS a"), "null_condition")
+    assert spark.table("null_condition").count() == 0
+
+
+def test_groups_by_values_that_change_are_refused(spark):
+    _, a, b = pair(spark)
+    joined_rows = a.join(b, on="A.k = B.k")
+    for rows in (
+        joined_rows.groupBy("CAST(rand() * 3 AS INT)"),
+        joined_rows.where("rand() < 0.5").groupBy("A.k"),
+        a.join(b, on="A.k = B.k AND rand() < 0.5").groupBy("A.k"),
+    ):
+        with pytest.raises(wm.WatersmeetError, match=r"(?i)groups are made by .*rand\(\)"):
+            rows.agg("count(*) AS n").writeStream.outputMode("update").format("memory").queryName("changing").start()
+
+
 def test_sparks_own_key_holds_the_number_of_results(spark):
     _, a, b = pair(spark)
     joined_rows = a.join(b, on="A.k = B.k")
