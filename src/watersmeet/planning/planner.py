@@ -15,6 +15,7 @@ from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.plan import Column, Operator, Plan, Stream
 from watersmeet.model.query import AggregateNode, FilterNode, Query, StreamNode
 from watersmeet.planning.aggregates import aggregate_name, aggregated
+from watersmeet.planning.classes import TermClass
 from watersmeet.planning.dialect import is_repeatable_text
 from watersmeet.planning.expressions import Conjunct
 from watersmeet.planning.keys import KeyTypes, TypeOf
@@ -178,13 +179,19 @@ def _with_time_conditions(operator: Operator, told: Iterable[Conjunct]) -> Opera
 
 
 def _reach(root: Branch, filters: Sequence[Conjunct], times: dict[str, Column]) -> Reach:
-    """What conditions say of the times of two streams; what an outer join is on, only of streams of both its sides."""
-    inner = closed(reach_of(filters, times))
+    """What is said of the times of two streams; by what an outer join is on, only of streams of both its sides."""
     if root.how == "inner":
-        return inner
+        return closed(reach_of(filters, times, _keys_of(root)))
+    below = [key for each in root.inputs for key in _keys_of(each)]
+    inner = closed(reach_of(filters, times, below))
     side = {stream: number for number, each in enumerate(root.inputs) for stream in each.streams}
-    both = closed(reach_of([*filters, *root.tests], times))
+    both = closed(reach_of([*filters, *root.tests], times, [*below, *root.keys]))
     return inner | {pair: later for pair, later in both.items() if side[pair[0]] != side[pair[1]]}
+
+
+def _keys_of(branch: Branch) -> tuple[TermClass, ...]:
+    """The keys of all joins of a branch."""
+    return (*branch.keys, *(key for each in branch.inputs for key in _keys_of(each)))
 
 
 def _stream(node: StreamNode, scope: Scope, placed: Placed) -> Stream:
