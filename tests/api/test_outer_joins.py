@@ -297,7 +297,7 @@ def test_rows_of_a_join_come_alone_if_the_window_of_one_of_its_streams_ends(spar
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def timed(streams, on):
+def left_join_of_times(streams, on):
     flow = streams["A"].shape.flow
     rates = flow.spark.readStream.format("rate").load()
     return flow.stream("T", rates, time="timestamp").join(flow.stream("U", rates, time="timestamp"), on, "left")
@@ -338,7 +338,7 @@ WRONG = {
         "CAST(",
     ),
     "an interval that is none": (
-        lambda s: timed(s, "T.value = U.value AND T.timestamp < U.timestamp + INTERVAL 'abc' HOUR"),
+        lambda s: left_join_of_times(s, "T.value = U.value AND T.timestamp < U.timestamp + INTERVAL 'abc' HOUR"),
         "Spark does not accept an expression",
         "interval",
     ),
@@ -348,7 +348,7 @@ WRONG = {
         "FROBNICATE",
     ),
     "a difference of times": (
-        lambda s: timed(s, "T.value = U.value AND U.timestamp - T.timestamp <= INTERVAL 5 SECONDS"),
+        lambda s: left_join_of_times(s, "T.value = U.value AND U.timestamp - T.timestamp <= INTERVAL 5 SECONDS"),
         "an outer join is on U.timestamp - T.timestamp",
         "B.ts <= A.ts + INTERVAL 5 SECONDS",
     ),
