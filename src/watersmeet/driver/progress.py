@@ -61,14 +61,16 @@ class Cleanup(msgspec.Struct, frozen=True, rename="camel"):
 class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A step; what concerns a budget or cleanup is there only where there is one.
 
-    ``timestamp`` is when it ended. ``rows_out`` are the rows the root has made, ``results`` those that filters have let
-    pass to the sink. ``state_rows`` are those that count, ``state_bytes`` is the size of the files they are in. Where
-    streams promise anything, rows that nothing can come for any more are ``not_stored`` or ``dropped``, promises of
-    streams are ``passed_on`` to operators above, and ``promises`` are the ranges and patterns that are kept.
-    ``parked_groups`` are there only while any are.
+    ``step`` is the id that a function was called with, ``timestamp`` when the step ended. ``rows_out`` are the rows the
+    root has made, ``results`` those that filters have let pass to the sink. ``state_rows`` are those that count,
+    ``state_bytes`` is the size of the files they are in. Where streams promise anything, rows that nothing can come for
+    any more are ``not_stored`` or ``dropped``, promises of streams are ``passed_on`` to operators above, and
+    ``promises`` are the ranges and patterns that are kept. ``parked_groups`` are there only while any are.
+    An ``idle`` report is of no step: it has the state as it is, and of a step's numbers those of the last one.
     """
 
     epoch: int
+    step: int
     version: int
     rows_out: int
     results: int
@@ -89,6 +91,7 @@ class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     dropped: int | None = None
     passed_on: int | None = None
     promises: int | None = None
+    idle: bool = False
 
 
 @dataclass
@@ -129,6 +132,7 @@ def step_metrics(
     live = [int(size) for size in live_bytes_by_site(manifest)] if options.is_limited else None
     return StepMetrics(
         epoch=manifest.version - 1,
+        step=manifest.steps - 1,
         version=manifest.version,
         rows_out=made,
         results=made if taken.results is None else taken.results,
@@ -150,6 +154,11 @@ def step_metrics(
         passed_on=taken.passed_on if is_checked else None,
         promises=sum(run.rows for run in manifest.promise_runs) if manifest.promises else None,
     )
+
+
+def idle_metrics(manifest: Manifest, options: MemoryOptions) -> StepMetrics:
+    """What is told where no step was taken: the state as it is, and nothing that came or went."""
+    return msgspec.structs.replace(step_metrics(manifest, Taken((), {}), options), idle=True)
 
 
 def _now() -> str:
