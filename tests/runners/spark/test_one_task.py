@@ -1,5 +1,7 @@
 """The local exchange: which epochs take it, that it can be given up, and that it is the same to everyone else."""
 
+from contextlib import suppress
+
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -111,10 +113,8 @@ def test_epochs_without_rows_take_it_too(spark):
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "kind", ["function", pytest.param("memory", marks=pytest.mark.slow), pytest.param("csv", marks=pytest.mark.slow)]
-)
-def test_a_burst_is_given_up_before_a_sink_has_got_anything_and_goes_the_long_way(spark, tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("kind", ["function", "memory", "csv"])
+def test_a_burst_of_unknown_size_is_given_to_a_sink_that_takes_rows_once(spark, tmp_path, monkeypatch, kind):
     ways: list[str] = []
     give = runner.Job.give_to_sink
     monkeypatch.setattr(runner.Job, "give_to_sink", lambda job: (give(job), ways.append(job.way))[0])
@@ -122,22 +122,41 @@ def test_a_burst_is_given_up_before_a_sink_has_got_anything_and_goes_the_long_wa
     monkeypatch.setattr(Pace, "prefers_local", lambda *_: True)
     small, large = parts("A")[0], pa.concat_tables([part.slice(0, 20) for part in parts("A") * 6])
     streams = {name: [small, small, large, small] for name in "ABC"}
-    got: dict[int, pa.Table] = {}
+    got: list[pa.Table] = []
     rows = tree(spark, streams=streams).select("A.id AS a", "B.id AS b", "C.id AS c")
     writer = rows.writeStream.option("sites", 2).trigger(availableNow=True).queryName("burst")
     if kind == "function":
-        writer = writer.foreachBatch(lambda batch, epoch: got.update({epoch: batch.toArrow()}))
+        writer = writer.foreachBatch(lambda batch, _: got.append(batch.toArrow()))
     else:
         writer = writer.format(kind).option("checkpointLocation", str(tmp_path / "ck"))
         writer = writer.option("path", str(tmp_path / "out")) if kind == "csv" else writer
     assert writer.start().awaitTermination(PATIENCE_S)
-    assert ways == ["long", "local", "long", "local"]
+    assert ways == ["long", "local", "local", "local"]
     if kind == "memory":
-        got[0] = spark.table("burst").toArrow()
+        got.append(spark.table("burst").toArrow())
     elif kind == "csv":
-        got[0] = spark.read.schema("a string, b string, c string").csv(str(tmp_path / "out")).toArrow()
+        got.append(spark.read.schema("a string, b string, c string").csv(str(tmp_path / "out")).toArrow())
+    assert multiset(pa.concat_tables(got)) == joined(streams, CONDITIONS, "A.id AS a, B.id AS b, C.id AS c")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("sites", [3])
+def test_a_function_that_passes_over_errors_is_called_once_an_epoch_and_gets_all_results(spark, sites):
+    """Epochs after one without rows were given up by failing the function's own actions."""
+    none = parts("A")[0].slice(0, 0)
+    streams = {name: [part for full in parts(name) for part in (full, none)] for name in "ABC"}
+    got: list[tuple[int, pa.Table]] = []
+
+    def passing_over(batch, epoch):
+        with suppress(Exception):
+            got.append((epoch, batch.toArrow()))
+
+    rows = tree(spark, streams=streams).select("A.id AS a", "B.id AS b", "C.id AS c")
+    query = rows.writeStream.foreachBatch(passing_over).option("sites", sites).trigger(availableNow=True).start()
+    assert query.awaitTermination(PATIENCE_S)
+    assert [epoch for epoch, _ in got] == list(range(2 * EPOCHS))
     expected = joined(streams, CONDITIONS, "A.id AS a, B.id AS b, C.id AS c")
-    assert multiset(pa.concat_tables(got.values())) == expected
+    assert multiset(pa.concat_tables([table for _, table in got])) == expected
 
 
 @pytest.mark.parametrize(
@@ -180,6 +199,7 @@ def test_rows_beyond_which_one_task_is_not_worth_it_are_foretold():
     many_cores = Pace().rows_limit(small, sites=16, levels=2)
     assert many_cores is not None
     assert small.came < many_cores < 500 * small.came
+    assert Pace().rows_limit(Load(0, 0, 30), sites=16, levels=2) == one_task.LEAST_ROWS, "of an epoch without rows"
 
 
 class Level:

@@ -21,7 +21,7 @@ from watersmeet.driver.ports import Done, Step
 from watersmeet.runners.spark.batch_limit import BatchLimit
 from watersmeet.runners.spark.exchange import Exchange, exchange_of
 from watersmeet.runners.spark.levels import finish, run_level
-from watersmeet.runners.spark.one_task import TOO_MANY, Load, LocalWay, Way, input_bytes
+from watersmeet.runners.spark.one_task import Load, LocalWay, Way, input_bytes
 from watersmeet.runners.spark.projection import Projection
 from watersmeet.runners.spark.reports import Reports
 from watersmeet.runners.spark.selects import FirstDelta, next_delta
@@ -166,19 +166,10 @@ class Job:
     _passed: int | None = None
 
     def give_to_sink(self) -> Written | None:
-        """Have the sink consume the rows, by the way that should be quicker; if that is given up, by the other."""
+        """Have the sink consume the rows, once, by the way that should be quicker."""
         rows = self._local_way()
-        if rows is None:
-            return self._give(self.long_way())
-        self.way = "local"
-        try:
-            return self._give(rows)
-        except Exception as error:
-            if TOO_MANY not in str(error):
-                raise
-        self.way = "long"
-        self.runner.reports.clear()
-        return self._give(self.long_way())
+        self.way = "long" if rows is None else "local"
+        return self._give(self.long_way() if rows is None else rows)
 
     def long_way(self) -> DataFrame:
         """A stage of tasks for every level."""
