@@ -5,9 +5,13 @@ from watersmeet.api.checks import check_ends
 from watersmeet.model.query import JoinNode, Query, StreamNode
 from watersmeet.planning import plan
 from watersmeet.planning.endless import unbounded
+from watersmeet.planning.predicates import predicate_name
 
 INSTANT = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", INSTANT), ("d", pa.int64())])
+
+
+CALL = f"{predicate_name(1, 'values')}(A.d, B.d)"
 
 
 def made(condition, how="inner", window=None, delay=0):
@@ -42,6 +46,20 @@ def test_a_condition_whose_length_is_not_known_is_told(condition, streams, how):
 )
 def test_others_are_not(condition):
     assert list(unbounded(made(condition))) == []
+
+
+@pytest.mark.parametrize(
+    "condition", ["A.`odd name` < B.d", "A.`a.b` < B.d", "B.ts <= A.ts AND A.`select` < B.d + 1", CALL]
+)
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_names_that_need_quotes_and_functions_named_as_sql_are_no_obstacle(condition, how):
+    """What is asked of pairs is looked at once more, as SQL."""
+    odd = pa.schema([*SCHEMA, *(pa.field(name, pa.int64()) for name in ("odd name", "a.b", "select"))])
+    nodes = tuple(StreamNode(name, odd, "ts", 10, 0) for name in "AB")
+    kinds = {True: INSTANT, False: pa.int64()}
+    both = f"A.k = B.k AND {condition}" if how == "left" else condition
+    planned = plan(Query(JoinNode(nodes, both, how)), type_of=lambda sql, _: kinds["ts" in sql])
+    assert list(unbounded(planned)) == []
 
 
 def test_nor_are_those_of_streams_that_something_else_bounds_or_nothing_can():

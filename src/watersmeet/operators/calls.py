@@ -49,7 +49,7 @@ class PredicateCall:
     def _asked(self, arguments: Sequence[pa.Array]) -> pa.Array:
         try:
             returned = self.function(*arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._failed(arguments, self._failing(arguments), error) from error
         return self._checked(returned, len(arguments[0]))
 
@@ -90,11 +90,11 @@ class PredicateCall:
     def _fails(self, arguments: Sequence[pa.Array], start: int, stop: int) -> bool:
         try:
             self.function(*(each.slice(start, stop - start) for each in arguments))
-        except Exception:  # noqa: BLE001 -- whatever the function raises
+        except (Exception, SystemExit):  # noqa: BLE001 -- whatever the function raises
             return True
         return False
 
-    def _failed(self, arguments: Sequence[pa.Array], row: int | None, error: Exception) -> PredicateError:
+    def _failed(self, arguments: Sequence[pa.Array], row: int | None, error: BaseException) -> PredicateError:
         count, why = len(arguments[0]), f"{type(error).__name__}: {error}"
         how = "have it take any values that these columns can have, nulls too"
         if row is None:

@@ -196,12 +196,13 @@ def _operator(operator: Operator, plan: Plan) -> _Operator:
     return _Operator(operator.id, inputs, filters, operator.how, tests, list(_deeds(operator, plan)))
 
 
-def test_sql(test: Test | str, operator: Operator) -> str:
-    """A condition on pairs of rows as SQL, over the columns of streams."""
+def test_sql(test: Test | str, operator: Operator, *, quoted: bool = False) -> str:
+    """A condition on pairs of rows as SQL, over the columns of streams; to be read by people, or ``quoted`` for SQL."""
     if isinstance(test, str) or test.leads:
         computed = {column.name: sql for source in operator.inputs for column, sql in source.computed}
-        return computed.get(test, test) if isinstance(test, str) else f"{test.name}, about"
-    sides = [test_sql(each, operator) for each in test.arguments]
+        names = {each.name: each.sql for source in operator.inputs for each in source.state} if quoted else {}
+        return {**names, **computed}.get(test, test) if isinstance(test, str) else f"{test.name}, about"
+    sides = [test_sql(each, operator, quoted=quoted) for each in test.arguments]
     if test.function == "within":
         return within(test, *sides)
     if test.function in ("call", "starts_with"):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import permutations
 
 from watersmeet.model.ids import InputName
-from watersmeet.model.plan import Input, Operator, Plan
+from watersmeet.model.plan import Input, Operator, Plan, Test
 from watersmeet.planning.describe import test_sql
 from watersmeet.planning.expressions import conjuncts
 from watersmeet.planning.names import Scope, readable
@@ -91,4 +91,10 @@ def unbounded(plan: Plan) -> Iterator[tuple[str, str]]:
 def _conditions(operator: Operator) -> Iterator[str]:
     yield from operator.filters
     yield from operator.time_conditions
-    yield from (test_sql(each, operator) for each in operator.tests if not each.leads)
+    told = (each for each in operator.tests if not each.leads and not _calls(each))
+    yield from (test_sql(each, operator, quoted=True) for each in told)
+
+
+def _calls(test: Test | str) -> bool:
+    """Whether a function of the user's decides it, which says nothing of times."""
+    return not isinstance(test, str) and (test.function == "call" or any(map(_calls, test.arguments)))
