@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from watersmeet.model.ids import OperatorId
 from watersmeet.model.plan import Plan
 from watersmeet.operators.costs import Cost, Costs
-from watersmeet.planning.describe import test_sql
+from watersmeet.planning.describe import sql_of_test
 from watersmeet.planning.names import readable
 
 TestCosts = Mapping[OperatorId, tuple[Cost, ...]]
@@ -18,7 +18,7 @@ def cost_lines(plan: Plan, costs: TestCosts) -> Iterator[str]:
         yield f"conditions of {operator.id}, in the order in which pairs are asked"
         known = Costs.of(operator.tests, costs[operator.id])
         told = ((test, known.known[test]) for test in known.ordered(list(dict.fromkeys(operator.tests))))
-        yield from (f"    {readable(test_sql(test, operator))}: {_shown(cost)}" for test, cost in told if cost.asked)
+        yield from (f"    {readable(sql_of_test(test, operator))}: {_shown(cost)}" for test, cost in told if cost.asked)
 
 
 def _shown(cost: Cost) -> str:

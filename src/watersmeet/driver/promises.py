@@ -19,6 +19,8 @@ from watersmeet.operators.hashing import is_hashable
 from watersmeet.operators.promises.patterns import shape_of
 from watersmeet.operators.promises.ranges import LONG_AGO, NEVER, SINCE, is_countable
 from watersmeet.operators.promises.stores import Store, stores_of
+from watersmeet.planning.names import COMPUTED
+from watersmeet.planning.types import with_its_own_zero
 from watersmeet.site.promise_spec import (
     InputKeysSpec,
     KeyPatternsSpec,
@@ -153,7 +155,7 @@ class KeyPromises:
         """How a stream promises the keys of an operator; None where it never does."""
         ended = self.manifest.ended.get(stream.name)
         ended = self.manifest.version if ended is None and self.manifest.has_ended else ended
-        columns = [self._column_of(stream, column) for column in _sources(operator, source)]
+        columns = [self._column_of(stream, column) for column in self._sources(operator, source)]
         ranges, patterns = [], []
         if operator.kind == "aggregate":  # a group ends by the time of one stream
             length = 0 if operator.final is not None and operator.final.stream == stream.name else None
@@ -181,6 +183,24 @@ class KeyPromises:
         """The stream's own column that is equal to another by the joins."""
         return next((each for each in self._equal.get(column, {column}) if each and each.stream == stream.name), None)
 
+    def _sources(self, operator: Operator, source: Input) -> tuple[Column | None, ...]:
+        """The streams' columns that are the parts of a key."""
+        if operator.kind == "aggregate":
+            return tuple(
+                self._zeroed.get(column) if column.field.startswith(COMPUTED) else column
+                for column in source.key_values
+            )
+        return tuple(key.source for key in source.keys)
+
+    @cached_property
+    def _zeroed(self) -> dict[Column, Column]:
+        """The columns that groups have in the place of a stream's, which may be -0.0."""
+        plan = self.manifest.plan
+        plain = {column.sql: column for column in plan.types if not column.field.startswith(COMPUTED)}
+        computed = (pair for each in plan.operators for source in each.inputs for pair in source.computed)
+        own = ((column, plain.get(with_its_own_zero(sql))) for column, sql in computed)
+        return {column: found for column, found in own if found is not None}
+
     @cached_property
     def _equal(self) -> dict[Column | None, set[Column | None]]:
         """All columns that joins make equal to a column."""
@@ -203,7 +223,7 @@ class KeyPromises:
             values = [self.manifest.plan.types[column] for column in source.key_values]
             is_same = len(own.keys) == len(values) == 1 and own.keys[0].type == values[0]
             return True if is_same and below.kind != "aggregate" else None
-        here, there = _sources(operator, source), _sources(below, own)
+        here, there = self._sources(operator, source), self._sources(below, own)
         is_same = [key.type for key in source.keys] == [key.type for key in own.keys]
         places = [self._column_of(stream, column) for column in here]
         return False if is_same and places == list(there) else None
@@ -239,13 +259,6 @@ def _time(store: Store, stream: Stream, columns: Sequence[Column | None]) -> str
 def _shape(store: Store, columns: Sequence[Column | None]) -> int:
     """The shape of patterns that have a value for each of some columns."""
     return shape_of([store.columns.index(column) for column in dict.fromkeys(columns) if column is not None])
-
-
-def _sources(operator: Operator, source: Input) -> tuple[Column | None, ...]:
-    """The streams' columns that are the parts of a key."""
-    if operator.kind == "aggregate":
-        return tuple(None if column.field.startswith("#") else column for column in source.key_values)
-    return tuple(key.source for key in source.keys)
 
 
 def _type(operator: Operator, source: Input, place: int, types: Mapping[Column, pa.DataType]) -> pa.DataType:

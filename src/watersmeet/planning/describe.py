@@ -87,9 +87,9 @@ def _operator_lines(operator: Operator, plan: Plan) -> Iterator[str]:
         yield f"{_INDENT}on {_equality(texts, key.type)}, {test})"
     yield from (f"{_INDENT}{readable(with_its_own_zero(text))}" for text in _deeds(operator, plan))
     if operator.kind == "ring":
-        yield from (_INDENT + readable(line) for line in ring_lines(operator, plan, test_sql))
+        yield from (_INDENT + readable(line) for line in ring_lines(operator, plan, sql_of_test))
     else:
-        yield from (f"{_INDENT}and on {readable(test_sql(test, operator))}" for test in operator.tests)
+        yield from (f"{_INDENT}and on {readable(sql_of_test(test, operator))}" for test in operator.tests)
         yield from (f"{_INDENT}where {readable(text)}" for text in (*operator.time_conditions, *operator.filters))
     yield f"{_INDENT}output {_names(column.name for column in operator.output) or 'no columns, rows only'}"
     for source in operator.inputs:
@@ -191,18 +191,18 @@ def _operator(operator: Operator, plan: Plan) -> _Operator:
         )
         for source in operator.inputs
     ]
-    tests = [test_sql(test, operator) for test in operator.tests]
+    tests = [sql_of_test(test, operator) for test in operator.tests]
     filters = [] if operator is plan.root else list(operator.filters)
     return _Operator(operator.id, inputs, filters, operator.how, tests, list(_deeds(operator, plan)))
 
 
-def test_sql(test: Test | str, operator: Operator, *, quoted: bool = False) -> str:
+def sql_of_test(test: Test | str, operator: Operator, *, quoted: bool = False) -> str:
     """A condition on pairs of rows as SQL, over the columns of streams; to be read by people, or ``quoted`` for SQL."""
     if isinstance(test, str) or test.leads:
         computed = {column.name: sql for source in operator.inputs for column, sql in source.computed}
         names = {each.name: each.sql for source in operator.inputs for each in source.state} if quoted else {}
         return {**names, **computed}.get(test, test) if isinstance(test, str) else f"{test.name}, about"
-    sides = [test_sql(each, operator, quoted=quoted) for each in test.arguments]
+    sides = [sql_of_test(each, operator, quoted=quoted) for each in test.arguments]
     if test.function == "within":
         return within(test, *sides)
     if test.function in ("call", "starts_with"):

@@ -14,7 +14,7 @@ from itertools import permutations
 
 from watersmeet.model.ids import InputName
 from watersmeet.model.plan import Input, Operator, Plan, Test
-from watersmeet.planning.describe import test_sql
+from watersmeet.planning.describe import sql_of_test
 from watersmeet.planning.expressions import conjuncts
 from watersmeet.planning.names import Scope, readable
 from watersmeet.planning.reach import closed, reach_of, untold
@@ -92,7 +92,7 @@ def _conditions(operator: Operator) -> Iterator[str]:
     yield from operator.filters
     yield from operator.time_conditions
     told = (each for each in operator.tests if not each.leads and not _calls(each))
-    yield from (test_sql(each, operator, quoted=True) for each in told)
+    yield from (sql_of_test(each, operator, quoted=True) for each in told)
 
 
 def _calls(test: Test | str) -> bool:
