@@ -1,4 +1,4 @@
-"""Cleanup beside the epochs: at the end, when asked for, and when input pauses (features S9 and S10).
+"""Cleanup beside the epochs: at the end, when asked for, and when input pauses.
 
 Each is a sequence of steps of the loop, which takes turns with the batches that are handed over. While the query runs,
 steps are small, so that no batch waits long; and they are taken only when no input is there to be joined.

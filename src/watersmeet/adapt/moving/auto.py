@@ -1,4 +1,4 @@
-"""The default: groups move where that has paid, and will (feature F7; Flux 8 leaves the tuning of thresholds open).
+"""The default: groups move where that has paid, and will (Flux 8 leaves the tuning of thresholds open).
 
 Moves are weighed, not triggered by fixed thresholds:
 
