@@ -110,7 +110,7 @@ def _hint(key: str, known: tuple[str, ...]) -> str:
 
 
 def _check_times(name: str, stream: StreamTable) -> None:
-    """Lengths of time are such, and are of times."""
+    """Check that durations are valid and belong to streams with a time."""
     lengths = {"window": stream.window, "watermark": stream.watermark}
     for key, length in lengths.items():
         if length is not None:
@@ -135,7 +135,7 @@ def _check_punctuations(query: QueryFile) -> None:
 
 
 def _check_groups(query: QueryFile) -> None:
-    """Groups are told something of, and come out in a mode there is."""
+    """Check aggregates and output mode."""
     for key, value in {"group_by": query.group_by, "over": query.over, "having": query.having}.items():
         if value is not None and not query.aggregate:
             raise QueryError(

@@ -103,7 +103,7 @@ class Versions(Protocol):
         """Stop if it is another driver's turn."""
 
     def commit(self, changes: Sequence[Change]) -> None:
-        """Make the next version of some changes, or raise without having done so."""
+        """Commit the next version with some changes, or raise and leave the version unchanged."""
 
     def collect(self) -> None:
         """Delete what no retained version names any more; what cannot be deleted stays for a later time."""

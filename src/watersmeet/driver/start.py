@@ -50,7 +50,7 @@ class DriverOptions:
 
 
 def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOptions) -> Loop[Batch]:
-    """Go on from a checkpoint: publish what was not, tidy up, and bring the manifest in line with the options."""
+    """Continue a checkpoint: publish pending results, remove leftovers, and apply the options to the manifest."""
     publish(checkpoint.manifest)
     checkpoint.begin(options.retained_versions)
     movers = _movers(options)

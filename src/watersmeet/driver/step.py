@@ -74,7 +74,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Taken:
-    """A step that was taken; so many rows were ``dropped`` with whole runs, and promises ``passed_on``."""
+    """The outcome of a step; ``dropped`` rows left the state with whole runs, ``passed_on`` counts promises."""
 
     effects: Sequence[Effects]
     laps_ms: dict[str, float]
@@ -186,7 +186,7 @@ class Stepper(Generic[Batch]):
 
     @contextmanager
     def _telling_of_another_driver(self) -> Iterator[None]:
-        """Say so if a step failed after another driver took the checkpoint over, for that one clears files away."""
+        """Report CheckpointInUseError where the failure was caused by another driver, which may delete files."""
         try:
             yield
         except CheckpointInUseError:

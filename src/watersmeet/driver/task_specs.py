@@ -28,7 +28,7 @@ from watersmeet.storage.base import Storage
 
 @dataclass(frozen=True)
 class TaskSpecs:
-    """What does not change between the steps of a run."""
+    """Builds task specifications from the settings of a run."""
 
     storage: Storage
     driver: str

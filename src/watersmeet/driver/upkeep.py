@@ -104,7 +104,7 @@ class Upkeep(Generic[Batch]):
             raise self.stopped()
 
     def stopped(self) -> StoppedError:
-        """What is told to who waits for a cleanup that will not be completed."""
+        """The error for a caller waiting for an interrupted cleanup."""
         return StoppedError(
             "the query was stopped before its cleanup was complete",
             why="results are still missing",

@@ -38,7 +38,7 @@ _EVERYTHING = GroupKey("#all", "CAST(0 AS BIGINT)", pa.int64())
 
 @dataclass
 class _Draft:
-    """What has to be computed: early, as a stream's rows come in, or late, on the results of the joins."""
+    """Expressions to compute on arriving rows or on join results."""
 
     operator: OperatorId
     padded: frozenset[str] = frozenset()

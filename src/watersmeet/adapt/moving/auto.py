@@ -45,12 +45,15 @@ NOTICEABLE = 0.03
 """A gain of less than this part of an epoch is not worth an event."""
 
 SURE = 2.0
-"""So many times what is chance is none."""
+"""A difference this many times the expected noise is significant."""
 
 
 @dataclass
 class AutoPolicy:
-    """Suggests moves that pay; those instead of spills also while announced ones are ``under_way``."""
+    """Suggests moves whose gain exceeds their cost.
+
+    Moves that avoid a spill are also suggested while announced moves are pending (``under_way``).
+    """
 
     options: MemoryOptions = field(default_factory=MemoryOptions)
     name: str = "auto"

@@ -38,7 +38,7 @@ def demo(
     """Join five generated streams on this machine, and watch it.
 
     The query is the five-way join of the papers: A.a1 = B.b1 = C.c1, then C.c2 = D.d1, then D.d2 = E.e1. Spark is
-    started inside the command. At the end the number of results is compared with a count that joins nothing; the
+    started inside the command. At the end the number of results is compared with a count computed without a join; the
     exit code is 1 where they differ. The checkpoint stays, so that its state can be looked into. The picture needs
     the extra ``watersmeet[lab]``; without it there is none.
 
