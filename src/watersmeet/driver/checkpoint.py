@@ -163,7 +163,7 @@ def open_checkpoint(
 def plan_to_go_on_with(location: str, plan: Plan) -> Plan:
     """The plan of a query on a checkpoint: the stored one where its state can serve the query, else the query's own.
 
-    What is wrong with the checkpoint is told when it is opened.
+    Errors of the checkpoint are raised when it is opened.
     """
     try:
         manifest = VersionStore(state_storage(location), "").latest()
@@ -185,13 +185,13 @@ def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
         raise CheckpointMismatchError(
             f"{storage.url} belongs to another query",
             why=difference(stored, wanted),
-            how="use a new checkpointLocation for the changed query, or start the query the checkpoint was made by; "
+            how="use a new checkpointLocation for the changed query, or start the query that made the checkpoint; "
             "docs/how-to/recover.md lists what may change",
         )
     if manifest.original not in (None, expected.plan):
         raise CheckpointMismatchError(
             f"{storage.url} belongs to this query, but its output has changed, and it goes on with another plan",
-            why="what is done to the results is part of that plan",
+            why="the output is part of that plan",
             how="start the query with the output it had, or use a new checkpointLocation for the changed one",
         )
     if expected.groups is not None and expected.groups != manifest.groups:
