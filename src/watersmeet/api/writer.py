@@ -134,7 +134,7 @@ class StreamWriter:
         continuous: str | None = None,
         realTime: str | None = None,
     ) -> Self:
-        """Set when epochs begin: at an interval, or until all available input is consumed (also ``once``)."""
+        """Say when epochs begin: at an interval, or as long as there is input now (``once`` is the same here)."""
         if continuous or realTime:
             raise UnsupportedError(
                 f"trigger is {'continuous' if continuous else 'realTime'}",
