@@ -64,8 +64,8 @@ class Ownership:
     >>> first.check()
     Traceback (most recent call last):
     watersmeet.model.errors.CheckpointInUseError: [CheckpointInUseError] memory://doctest/owned was taken over from \
-this driver: driver b2 (process ... on ...) opened it later, so this one stopped before it gave anything more to the \
-sink. To fix it, see to it that only one driver runs this query; if it is to be this one, stop the other and start \
+this driver: driver b2 (process ... on ...) opened it later, so this one stopped before it gave more rows to the \
+sink. To fix it, make sure that only one driver runs this query; to continue with this one, stop the other and start \
 this one again.
     >>> second.check()
     """
