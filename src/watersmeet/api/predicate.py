@@ -40,7 +40,7 @@ def _check_arguments(made: Predicate, how: str) -> None:
     except TypeError as error:
         raise QueryError(
             f"predicate {made.name}{signature} is given {len(made.columns)} columns, {', '.join(made.columns)}",
-            why=f"it is called with one array for each column, by position: {error}",
+            why=f"it is called with an array for each of them, by position: {error}",
             how=how,
         ) from error
 
