@@ -296,6 +296,13 @@ def test_rows_of_a_join_come_alone_if_the_window_of_one_of_its_streams_ends(spar
 
 # --- what is refused --------------------------------------------------------------------------------------------------
 
+
+def left_join_of_times(streams, on):
+    flow = streams["A"].shape.flow
+    rates = flow.spark.readStream.format("rate").load()
+    return flow.stream("T", rates, time="timestamp").join(flow.stream("U", rates, time="timestamp"), on, "left")
+
+
 WRONG = {
     "an unknown kind": (lambda s: s["A"].join(s["B"], "id", "sideways"), "how is 'sideways'", "'semi' and 'anti'"),
     "a kind that is a number": (lambda s: s["A"].join(s["B"], "id", how=3), "how is 3", "'semi' and 'anti'"),
@@ -329,6 +336,21 @@ WRONG = {
         lambda s: s["A"].join(s["B"], "A.id = B.id AND A.w < B.m", "left"),
         "A.w is string and B.m is bigint",
         "CAST(",
+    ),
+    "an interval that is none": (
+        lambda s: left_join_of_times(s, "T.value = U.value AND T.timestamp < U.timestamp + INTERVAL 'abc' HOUR"),
+        "Spark does not accept an expression",
+        "interval",
+    ),
+    "an unknown function": (
+        lambda s: s["A"].join(s["B"], "A.id = B.id AND A.n < frobnicate(B.m)", "left"),
+        "Spark does not accept an expression",
+        "FROBNICATE",
+    ),
+    "a difference of times": (
+        lambda s: left_join_of_times(s, "T.value = U.value AND U.timestamp - T.timestamp <= INTERVAL 5 SECONDS"),
+        "an outer join is on U.timestamp - T.timestamp",
+        "B.ts <= A.ts + INTERVAL 5 SECONDS",
     ),
     "no equality": (lambda s: s["A"].join(s["B"], "A.n < B.m", "left"), "", "="),
     "an equality on one side": (lambda s: s["A"].join(s["B"], "A.id = A.n", "left"), "", "="),

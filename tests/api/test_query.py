@@ -135,3 +135,34 @@ def test_conditions_that_are_no_equalities_filter_the_join(spark):
     a = flow.stream("A", wm.testing.replay(spark, [pa.table({"k": [1, 1], "x": [1, 5]})]))
     b = flow.stream("B", wm.testing.replay(spark, [pa.table({"k": [1, 1], "y": [2, 9]})]))
     assert run(a.join(b, on="A.k = B.k AND A.x < B.y").select("A.x", "B.y")) == {"1|2": 1, "1|9": 1, "5|9": 1}
+
+
+def timed(*rows):
+    keys, seconds = zip(*rows, strict=True) if rows else ((), ())
+    times = pa.array([second * 10**6 for second in seconds], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    return pa.table({"k": pa.array(keys, pa.int64()), "ts": times})
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_function_is_called_with_numbers_without_gaps_and_idle_reports_tell_the_state(spark, ends, tmp_path):
+    flow, told = wm.Flow(spark), list[tuple[int, int]]()
+    parts = {"A": [timed((1, 1), (2, 100)), timed((3, 100))], "B": [timed((2, 100)), timed((3, 200))]}
+    a, b = (
+        flow.stream(name, wm.testing.replay(spark, each, str(tmp_path / name)), time="ts", watermark="0 seconds")
+        for name, each in parts.items()
+    )
+    alone = a.join(b, on="A.k = B.k AND B.ts <= A.ts + INTERVAL 1 SECOND", how="left")
+    writer = alone.writeStream.foreachBatch(lambda rows, step: told.append((step, rows.count())))
+    writer = writer.option("checkpointLocation", str(tmp_path / "ck")).option("endOfInput", ends)
+    query = writer.option("sites", 2).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert [step for step, _ in told] == list(range(len(told)))
+    assert sum(count for _, count in told) == 3
+    assert told[-1] == (2, 1)
+    assert [report["customMetrics"]["step"] for report in query.recentProgress] == [0, 1, 2]
+    again = writer.start()
+    assert again.awaitTermination(120)
+    for report in again.recentProgress:
+        assert report["customMetrics"]["idle"] is True
+        assert report["customMetrics"]["rejected"] == []
+        assert report["customMetrics"]["stateRows"] == query.lastProgress["customMetrics"]["stateRows"]

@@ -57,7 +57,7 @@ def run(spark: SparkSession, policy: str, data: dict[str, list[pa.Table]]) -> di
         assert query.awaitTermination(PATIENCE_S)
         assert query.exception() is None
         got, events = duckdb.sql(f"SELECT {SUMS} FROM '{out}/*.parquet'").fetchall()[0], query.events()
-    metrics = [report["customMetrics"] for report in query.recentProgress if report["customMetrics"]]
+    metrics = [report["customMetrics"] for report in query.recentProgress if "idle" not in report["customMetrics"]]
     return {
         "policy": policy,
         "exact": got == expected(data),

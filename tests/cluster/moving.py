@@ -32,7 +32,7 @@ def run(spark: SparkSession, policy: str, data: dict[str, list[pa.Table]]) -> di
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(PATIENCE_S)
     assert query.exception() is None
-    metrics = [report["customMetrics"] for report in query.recentProgress if report["customMetrics"]]
+    metrics = [report["customMetrics"] for report in query.recentProgress if "idle" not in report["customMetrics"]]
     rows = query.state().groupBy("site").sum("bytes").collect()
     held = {row["site"]: row["sum(bytes)"] for row in rows}
     return {

@@ -52,7 +52,7 @@ def run(spark: SparkSession, way: str, data: dict[str, list[pa.Table]]) -> dict[
         assert query.awaitTermination(PATIENCE_S)
         assert query.exception() is None
         got, events = duckdb.sql(f"SELECT {SUMS} FROM '{out}/*.parquet'").fetchall()[0], query.events()
-    steps = [report["customMetrics"] for report in query.recentProgress if report["customMetrics"]]
+    steps = [report["customMetrics"] for report in query.recentProgress if "idle" not in report["customMetrics"]]
     epochs = [step for step in steps if "cleanup" not in step]
     return {
         "way": way,

@@ -48,6 +48,16 @@ def reach(condition):
         ("INTERVAL 5 SECONDS > B.ts - A.ts", {("A", "B"): 5 * SECOND - 1 + DAY_US}),
         ("B.ts - A.ts >= INTERVAL -5 SECONDS", {("B", "A"): 5 * SECOND + DAY_US}),
         ("(B.ts + INTERVAL 1 SECOND) - A.ts <= INTERVAL 5 SECONDS", {("A", "B"): 4 * SECOND + DAY_US}),
+        ("NOT (B.ts > A.ts + INTERVAL 1 HOUR)", {("A", "B"): HOUR}),
+        ("NOT (B.ts >= A.ts)", {("A", "B"): -1}),
+        ("NOT (B.ts > A.ts + INTERVAL 1 HOUR OR B.ts < A.ts)", {("A", "B"): HOUR, ("B", "A"): 0}),
+        ("NOT (B.ts NOT BETWEEN A.ts AND A.ts + INTERVAL 1 HOUR)", {("A", "B"): HOUR, ("B", "A"): 0}),
+        ("NOT NOT (A.ts <= B.ts)", {("B", "A"): 0}),
+        ("B.ts <= A.ts + INTERVAL 2 HOURS OR B.ts <= A.ts + INTERVAL 1 HOUR", {("A", "B"): 2 * HOUR}),
+        ("B.ts <= A.ts OR (B.ts <= A.ts + INTERVAL 1 HOUR AND C.ts <= A.ts)", {("A", "B"): HOUR}),
+        ("NOT (B.ts > A.ts AND B.ts > A.ts + INTERVAL 1 HOUR)", {("A", "B"): HOUR}),
+        ("A.ts = B.ts", {("A", "B"): 0, ("B", "A"): 0}),
+        ("A.ts = B.ts OR A.ts = B.ts + INTERVAL 1 HOUR", {("A", "B"): 0, ("B", "A"): HOUR}),
         ("B.ts <= A.ts + INTERVAL 2 HOURS AND B.ts < A.ts + INTERVAL 1 HOUR", {("A", "B"): HOUR - 1}),
     ],
 )
@@ -58,13 +68,13 @@ def test_a_condition_tells_how_much_later_rows_may_be(condition, found):
 @pytest.mark.parametrize(
     "condition",
     [
-        "A.ts = B.ts",
         "A.ts <> B.ts",
+        "NOT A.ts = B.ts",
         "A.ts <= A.ts + INTERVAL 1 HOUR",
         "A.ts <= B.other",
         "A.k <= B.k",
         "A.ts <= B.ts OR A.k = 1",
-        "NOT A.ts <= B.ts",
+        "NOT (A.ts <= B.ts AND A.k = 1)",
         "A.ts <= B.ts + INTERVAL 1 MONTH",
         "A.ts <= B.ts - INTERVAL '1:2:3' HOUR TO MINUTE",
         "A.ts <= B.ts + INTERVAL '01:30' MINUTE TO HOUR",
@@ -103,6 +113,21 @@ def test_the_condition_of_an_outer_join_has_a_reach_and_a_filter_after_it_has_no
     assert reaches(made) == [{"B": HOUR}, {}]
     after = FilterNode(JoinNode((timed("A"), timed("B")), "A.k = B.k", "left"), "B.ts <= A.ts + INTERVAL 1 HOUR")
     assert reaches(planned(after)) == [{}, {}]
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full"])
+@pytest.mark.parametrize("equal", ["A.ts = B.ts", "B.ts <=> A.ts", "A.ts IN (B.ts)"])
+def test_of_event_times_that_are_keys_neither_is_later_than_the_other(how, equal):
+    node = JoinNode((timed("A"), timed("B")), f"A.k = B.k AND {equal}", how)
+    assert reaches(plan(Query(node), lambda *_: KINDS["ts"])) == [{"B": 0}, {"A": 0}]
+
+
+def test_keys_that_are_a_length_apart_have_a_reach_and_what_follows_from_keys_below_has_one():
+    shifted = join(timed("A"), timed("B"), on="A.k = B.k AND B.ts = A.ts + INTERVAL 1 SECOND")
+    assert reaches(plan(Query(shifted), lambda *_: KINDS["ts"])) == [{"B": SECOND}, {"A": -SECOND}]
+    below = join(timed("A"), timed("C"), on="A.k = C.k AND A.ts = C.ts")
+    made = planned(join(below, timed("B"), on="C.k = B.k AND B.ts <= C.ts"))
+    assert reaches(made, made.root.id) == [{"B": 0}, {}]
 
 
 def test_results_reach_as_far_as_any_of_their_rows_and_are_reached_only_if_all_are():

@@ -16,6 +16,7 @@ from watersmeet.operators.hashing import xxhash64
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import InputSpec
 from watersmeet.planning import plan
+from watersmeet.site import travel
 from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, tag_of
 from watersmeet.site.spec import LevelSpec
 from watersmeet.site.travel import HEAD, Parcels, Route, Rows, Slots, unpack
@@ -91,6 +92,21 @@ def test_nothing_to_send_is_no_parcel(tmp_path):
     spec = lower_level(chain(WHOLE), tmp_path)
     columns = {name: pa.nulls(5, kind) for name, kind in _fields(the_input_above(spec).schema)}
     assert sent(spec, columns).num_rows == 0
+
+
+def test_few_wide_rows_among_many_make_no_parcel_larger_than_its_limit(monkeypatch, tmp_path):
+    monkeypatch.setattr(travel, "PARCEL_LIMIT_BYTES", 1000)
+    spec = lower_level(chain(WHOLE | {"t": pa.string()}), tmp_path)
+    source, texts = (
+        the_input_above(spec),
+        ["x" * (5000 if row % 50 == 3 else 300 if row < 9 else 5) for row in range(200)],
+    )
+    columns = {name: pa.array(range(200), kind) for name, kind in _fields(source.schema) if kind != pa.string()}
+    parcels = sent(spec, columns | {name: pa.array(texts) for name in ("A.t", "B.t")})
+    packed = [unpack(source, body.as_buffer()) for body in parcels.column(BODY)]
+    assert all(rows.num_rows == 1 or rows.nbytes <= 1200 for rows in packed)  # Arrow pads columns
+    assert len(packed) > 4
+    assert sorted(row for rows in packed for row in rows.column("B.m").to_pylist()) == list(range(200))
 
 
 def the_input_above(spec: LevelSpec) -> InputSpec:

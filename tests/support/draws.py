@@ -190,14 +190,25 @@ def _timed_tables(draw: st.DrawFn, schema: pa.Schema, most_rows: int, ids: objec
 
 @dataclass(frozen=True)
 class OuterCase(TimedCase):
-    """A case whose last step is an outer, semi or anti join; ``tests`` are what it is on besides equalities."""
+    """A case whose last step is an outer, semi or anti join, perhaps on times that are ``within`` some microseconds.
+
+    These are how much earlier and later the time of the last stream may be.
+    """
 
     how: str = "left"
     on: str = ""
     left: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
     reach: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    within: tuple[int, int] | None = None
 
+
+_APART = (
+    "{b}.ts BETWEEN {a}.ts - INTERVAL 2 MICROSECONDS AND {a}.ts + INTERVAL 4 MICROSECONDS",
+    "NOT ({b}.ts NOT BETWEEN {a}.ts - INTERVAL 2 MICROSECONDS AND {a}.ts + INTERVAL 4 MICROSECONDS)",
+    "NOT ({b}.ts + INTERVAL 2 MICROSECONDS < {a}.ts OR {b}.ts > {a}.ts + INTERVAL 4 MICROSECONDS)",
+)
+"""The same condition in several ways."""
 
 _TESTS = ("{a}.id < {b}.id + 3", "{a}.id % 3 <> 0", "{a}.id + {b}.id > 5", "ABS(2 * {a}.id - {b}.id * {a}.id) < 9")
 """Conditions of an outer join besides equalities: some are of one side, some are computed of both."""
@@ -230,8 +241,9 @@ def outer_cases(
         left, inner, reach = FilterNode(left, within), (*inner, within), {(a, b): 3, (b, a): 0}
     first, last = draw(st.sampled_from(nodes[:-1])), nodes[-1]
     texts = [f"{first.name}.k0 = {last.name}.k0"]
-    if first.time and last.time and draw(st.booleans()):
-        text = "{b}.ts BETWEEN {a}.ts - INTERVAL 2 MICROSECONDS AND {a}.ts + INTERVAL 4 MICROSECONDS"
+    within = draw(st.sampled_from([None, None, (2, 4), (0, 0)])) if first.time and last.time else None
+    if within is not None:
+        text = draw(st.sampled_from(_APART)) if within == (2, 4) else "{b}.ts = {a}.ts"
         texts.append(text.format(a=first.name, b=last.name))
     texts += draw(st.lists(st.sampled_from([text.format(a=first.name, b=last.name) for text in _TESTS]), max_size=1))
     texts += draw(st.lists(st.just(f"{last.name}.id % 4 <> 0"), max_size=1))
@@ -245,7 +257,7 @@ def outer_cases(
         for epoch in range(draw(st.integers(1, most_epochs)))
     )
     node = JoinNode((left, last), on, how)
-    return OuterCase(Query(node, needed), (), epochs, how=how, on=on, left=tuple(names[:-1]), inner=inner, reach=reach)
+    return OuterCase(Query(node, needed), (), epochs, {}, how, on, tuple(names[:-1]), inner, reach, within)
 
 
 @st.composite

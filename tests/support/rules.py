@@ -149,10 +149,13 @@ def _ends(case: OuterCase, side: str, own: Sequence[str]) -> tuple[list[str], li
     timed = [case.nodes[name] for name in own if case.nodes[name].time]
     ends = [f"epoch_us({each.name}.ts) + {each.window_us}" for each in timed if each.window_us is not None]
     windows = [f"least({', '.join(ends)})"] if ends else []
-    if "BETWEEN" not in case.on:
+    if case.within is None:
         return windows, []
+    before, after = case.within
     timed_left = [name for name in case.left if case.nodes[name].time and name != first]
-    later = [4] if side == "L" else [2, *(2 + case.reach.get((first, name), FOREVER) for name in timed_left)]
+    later = (
+        [after] if side == "L" else [before, *(before + case.reach.get((first, name), FOREVER) for name in timed_left)]
+    )
     return windows, [f"epoch_us({first if side == 'L' else last}.ts) + {max(later) + 1}"]
 
 

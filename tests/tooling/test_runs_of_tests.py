@@ -16,10 +16,11 @@ def run(*arguments) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
-def test_a_run_of_tests_ends_with_their_number():
+@pytest.mark.processes
+@pytest.mark.parametrize("workers", [(), ("--numprocesses", "2", "--dist", "worksteal")], ids=["alone", "in two"])
+def test_a_run_of_tests_ends_with_their_number(workers):
     sink_and_oracle = "tests/runners/spark/test_remote.py"
-    done = run(sink_and_oracle)
+    done = run(*workers, sink_and_oracle)
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1].startswith("3 passed")
     assert "leaked" not in done.stderr

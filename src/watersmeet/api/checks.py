@@ -11,9 +11,10 @@ from watersmeet.model.errors import DuplicateNameError, OptionError, UnknownName
 from watersmeet.model.plan import Input, Operator, Plan
 from watersmeet.planning.endless import unbounded
 from watersmeet.planning.lives import ends_by_time
-from watersmeet.runners.spark.sinks import FileSink, Sink
+from watersmeet.runners.spark.sinks import FILE_FORMATS, FileSink, FormatSink, Sink
 from watersmeet.runners.spark.tables import TableSink
 
+_FORMATS = (*FILE_FORMATS, "memory", "console", "noop", "jdbc")
 _NESTED = (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
 
 
@@ -43,6 +44,24 @@ def check_name(spark: SparkSession, name: str | None) -> None:
             why="query names in a session are unique",
             how="stop the other one, or choose another queryName",
         )
+
+
+def check_format(spark: SparkSession, sink: Sink) -> None:
+    """Refuse a format for which the session has no data source."""
+    if not isinstance(sink, FileSink | FormatSink | TableSink):
+        return
+    state = spark._jsparkSession.sessionState()  # noqa: SLF001
+    sources = cast("Any", spark._jvm).org.apache.spark.sql.execution.datasources.DataSource  # noqa: SLF001
+    try:
+        sources.lookupDataSource(sink.format, state.conf())
+    except Exception as error:  # py4j's own if no class has the name, Spark's if it knows the package that has
+        if not state.dataSourceManager().dataSourceExists(sink.format):  # those written in Python
+            raise OptionError(
+                f"the sink has the format {sink.format}",
+                why="Spark has no data source of that name",
+                how=f"check the spelling ({nearest(sink.format, _FORMATS)}), or start the session with the package "
+                "that has it, as with spark.jars.packages",
+            ) from error
 
 
 def check_columns(sink: Sink, schema: spark_types.StructType, partition_by: Sequence[str]) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 from msgspec.structs import replace
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -25,6 +27,7 @@ from watersmeet.planning.names import Scope
 from watersmeet.planning.predicates import predicate_name
 from watersmeet.planning.promises import named_columns
 from watersmeet.planning.views import stream_view
+from watersmeet.runners.spark.columns import refused
 from watersmeet.runners.spark.determinism import refuse_changing_columns
 from watersmeet.runners.spark.punctuations import normal_form
 from watersmeet.runners.spark.schemas import arrow_schema
@@ -236,7 +239,10 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
 
     def type_of(self, sql: str, stream: str) -> pa.DataType:
         """The type Spark gives an expression over a stream."""
-        frame = self._frames[stream].alias(stream).select(F.expr(sql).alias("key"))
+        try:
+            frame = self._frames[stream].alias(stream).select(F.expr(sql).alias("key"))
+        except (PySparkException, Py4JError) as error:
+            raise refused(error) from error
         return arrow_schema(frame.schema, stream).field(0).type
 
     def row_frame(self, streams: Sequence[str]) -> DataFrame:

@@ -53,7 +53,7 @@ def _by_position(rest: Sequence[object], on: object, how: object) -> tuple[objec
         return on, how
     if on is None and not _looks_like_data(rest[0]):
         on, rest = rest[0], rest[1:]
-    if rest and how is None and isinstance(rest[0], str):
+    if rest and how is None and (rest[0] is None or isinstance(rest[0], str)):
         how, rest = rest[0], rest[1:]
     if rest:
         raise _not_relations(rest[0])

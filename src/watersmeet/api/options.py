@@ -189,7 +189,7 @@ def _one_of(names: Iterable[str], kind: str):  # type: ignore[no-untyped-def]  #
         if text not in names:
             raise OptionError(
                 f"{name} is {value!r}",
-                why=f"there is no such {kind}; the names are {', '.join(names)}",
+                why=f"there is no such {kind}",
                 how=nearest(text, names),
             )
         return text

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row
 
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.api.arguments import names_of
-from watersmeet.api.checks import check_columns, check_ends, check_name, check_place, check_trigger
+from watersmeet.api.checks import check_columns, check_ends, check_format, check_name, check_place, check_trigger
 from watersmeet.api.options import DEFAULT_GROUPS, Options, parse, refuse_without_ring
 from watersmeet.api.query import Query
 from watersmeet.driver.checkpoint import Expectation, plan_to_go_on_with
@@ -135,6 +135,10 @@ class StreamWriter:
         realTime: str | None = None,
     ) -> Self:
         """Say when epochs begin: at an interval, or as long as there is input now (``once`` is the same here)."""
+        if availableNow and once:
+            raise OptionError(
+                "trigger was given availableNow and once", why="a query has exactly one trigger", how="leave once out"
+            )
         if continuous or realTime:
             raise UnsupportedError(
                 f"trigger is {'continuous' if continuous else 'realTime'}",
@@ -214,6 +218,7 @@ class StreamWriter:
         empty = self._relation.projection.apply(empty_frame(session, row))
         self._relation.projection.refuse_aggregates(empty)
         sink = self._sink(sink_options, empty)
+        check_format(session, sink)
         check_columns(sink, empty.schema, self._partition_by)
         check_place(sink, location, options.rejected_path)
         files = self._files(sink, plan, row)

@@ -155,7 +155,7 @@ def follow(query: "Query", stop: Stop) -> Iterator[Epoch]:
     running = True
     while running:
         running = query.isActive and not stop
-        reports: list[Any] = [report for report in query.recentProgress if report["customMetrics"]]
+        reports: list[Any] = [report for report in query.recentProgress if "idle" not in report["customMetrics"]]
         for report in reports:
             if report["customMetrics"]["epoch"] not in told:
                 yield Epoch.of(report)

@@ -266,6 +266,6 @@ def _check_writable(storage: Storage) -> None:
 def _unwritable(storage: Storage, error: Exception) -> CheckpointError:
     return CheckpointError(
         f"cannot write to {storage.url}",
-        why=str(error),
+        why=f"{error.what}: {error.why}" if isinstance(error, StorageError) else str(error),
         how="make the folder writable for the user that runs the driver, or choose another checkpointLocation",
     )

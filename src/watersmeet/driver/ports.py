@@ -32,8 +32,13 @@ class Step(Generic[Batch]):
 
     @property
     def epoch(self) -> EpochId:
-        """The id under which the sink gets the results, the same when the step is repeated."""
+        """The id by which files are named, the same when the step is repeated."""
         return EpochId(self.manifest.version)
+
+    @property
+    def number(self) -> int:
+        """How many steps were taken before: what sinks that take rows are told as the epoch's id."""
+        return self.manifest.steps
 
     @property
     def has_results(self) -> bool:

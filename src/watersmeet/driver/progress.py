@@ -61,14 +61,16 @@ class Cleanup(msgspec.Struct, frozen=True, rename="camel"):
 class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The metrics of a step; those of a budget or cleanup are present only where there is one.
 
-    ``timestamp`` is when it ended. ``rows_out`` are the results of the root operator, ``results`` those that pass the
-    query's filters into the sink. ``state_rows`` are rows that count, ``state_bytes`` is the size of their files. With
-    promises, rows that can have no match any more are ``not_stored`` or ``dropped``, promises of streams are
-    ``passed_on`` to operators above, and ``promises`` is the number of ranges and patterns in the state.
-    ``parked_groups`` is present only while groups are parked.
+    ``step`` is the id that a function is called with, ``timestamp`` the end of the step. ``rows_out`` are the results
+    of the root operator, ``results`` those that pass the query's filters into the sink. ``state_rows`` are rows that
+    count, ``state_bytes`` is the size of their files. With promises, rows that can have no match any more are
+    ``not_stored`` or ``dropped``, promises of streams are ``passed_on`` to operators above, and ``promises`` is the
+    number of ranges and patterns in the state. ``parked_groups`` is present only while groups are parked. An ``idle``
+    report is of no step: it has the current state, and ``step``, ``epoch`` and ``version`` of the last one.
     """
 
     epoch: int
+    step: int
     version: int
     rows_out: int
     results: int
@@ -89,6 +91,7 @@ class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     dropped: int | None = None
     passed_on: int | None = None
     promises: int | None = None
+    idle: bool = False
 
 
 @dataclass
@@ -129,6 +132,7 @@ def step_metrics(
     live = [int(size) for size in live_bytes_by_site(manifest)] if options.is_limited else None
     return StepMetrics(
         epoch=manifest.version - 1,
+        step=manifest.steps - 1,
         version=manifest.version,
         rows_out=made,
         results=made if taken.results is None else taken.results,
@@ -150,6 +154,11 @@ def step_metrics(
         passed_on=taken.passed_on if is_checked else None,
         promises=sum(run.rows for run in manifest.promise_runs) if manifest.promises else None,
     )
+
+
+def idle_metrics(manifest: Manifest, options: MemoryOptions) -> StepMetrics:
+    """The metrics of a report between steps: the current state, and no input or output."""
+    return msgspec.structs.replace(step_metrics(manifest, Taken((), {}), options), idle=True)
 
 
 def _now() -> str:

@@ -133,7 +133,7 @@ def _branches(tree: exp.Expr) -> list[exp.Expr]:
 def _common_equalities(tree: exp.Or) -> list[exp.Expr]:
     """The equalities that hold whichever branch of an OR does."""
     first, *others = (list(_flattened(branch)) for branch in _branches(tree))
-    return [each for each in first if _equated(each) and all(each in other for other in others)]
+    return [each for each in first if equated(each) and all(each in other for other in others)]
 
 
 def _flattened_rest(tree: exp.Or, common: list[exp.Expr]) -> Iterator[exp.Expr]:
@@ -144,20 +144,22 @@ def _flattened_rest(tree: exp.Or, common: list[exp.Expr]) -> Iterator[exp.Expr]:
 
 
 def _conjunct(tree: exp.Expr, scope: Scope) -> Conjunct:
+    if isinstance(tree, exp.Null):  # by itself it has no type, and Spark filters by booleans
+        tree = exp.cast(tree, exp.DataType.Type.BOOLEAN)
     whole = expression_of(exp.paren(tree) if isinstance(tree, exp.Or) else tree, scope)
     return Conjunct(**msgspec.structs.asdict(whole), sides=_sides(tree, scope))
 
 
 def _sides(tree: exp.Expr, scope: Scope) -> tuple[Expression, Expression] | None:
     """The operands of an equality; none where Spark could read a chain such as ``a = b > c`` in another way."""
-    equated = _equated(tree)
-    if equated is None or any(isinstance(side, exp.Predicate | exp.Not) for side in equated):
+    found = equated(tree)
+    if found is None or any(isinstance(side, exp.Predicate | exp.Not) for side in found):
         return None
-    left, right = (_operand(side, scope) for side in equated)
+    left, right = (_operand(side, scope) for side in found)
     return (_held(left), _held(right)) if isinstance(tree, exp.NullSafeEQ) else (left, right)
 
 
-def _equated(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+def equated(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
     """The two sides of ``x = y``, ``x IN (y)`` or ``x <=> y``."""
     if isinstance(tree, exp.EQ | exp.NullSafeEQ):
         return tree.left, tree.right

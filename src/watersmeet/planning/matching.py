@@ -253,10 +253,13 @@ class Tests:
         """Of an inner join, only conditions with functions have to be tests."""
         text = as_written(readable(condition.sql))
         if not self.sides:
+            is_difference = any(pa.types.is_timestamp(self.scope.types[each]) for each in condition.columns)
             return UnsupportedError(
                 f"an outer join is on {text}",
                 why=f"{why}, and whether a row has a match must be known where it is stored",
-                how="compute it as a column of one of the streams, and compare that; or apply it with where() after "
+                how="compare one time with the other plus a length, as in B.ts <= A.ts + INTERVAL 5 SECONDS"
+                if is_difference
+                else "compute it as a column of one of the streams, and compare that; or apply it with where() after "
                 "the join",
             )
         called = ", ".join(functions_in(readable(condition.sql))) or "what is tested here"

@@ -15,6 +15,8 @@ from watersmeet.model.errors import QueryError, UnsupportedError
 from watersmeet.model.plan import Column, Operator, Plan, Stream
 from watersmeet.model.query import AggregateNode, FilterNode, Query, StreamNode
 from watersmeet.planning.aggregates import aggregate_name, aggregated
+from watersmeet.planning.classes import TermClass
+from watersmeet.planning.dialect import is_repeatable_text
 from watersmeet.planning.expressions import Conjunct
 from watersmeet.planning.keys import KeyTypes, TypeOf
 from watersmeet.planning.lives import check_times, time_column, with_lives
@@ -68,6 +70,7 @@ def plan(query: Query, type_of: TypeOf | None = None, *, endless: bool = False) 
     drafts, kinds = _drafts(replace(grown.branch, tests=tests), placed, scope, types, promised=promised)
     if top is not None:
         _refuse_promised(grown.branch, planned)
+        _refuse_changing(top, grown.filters)
         operators, made = aggregated(top, drafts, planned, scope, _padded(grown.branch))
         kinds = {**kinds, **made}
     else:
@@ -106,6 +109,20 @@ def _refuse_promised(branch: Branch, streams: Sequence[Stream]) -> None:
             f"a {branch.how} join is aggregated, and {' and '.join(named)} has punctuations or unique columns",
             why="the rows that a group still waits for are not known by promised keys",
             how="leave punctuations and unique out, or use an inner join",
+        )
+
+
+def _refuse_changing(top: AggregateNode, filters: Sequence[Conjunct]) -> None:
+    """Refuse groups that another evaluation would make otherwise; results alone may have such values."""
+    told = [*(key.sql for key in top.keys), *(each.sql for each in top.aggregates if each.sql is not None)]
+    changing = [each.sql for each in filters if not each.repeatable]
+    changing += [sql for sql in told if not is_repeatable_text(sql)]
+    if changing:
+        raise UnsupportedError(
+            f"groups are made by {changing[0]}",
+            why="its value changes when Spark evaluates a row again, as for a task that is repeated, and a group could "
+            "then count a row twice or not at all",
+            how="derive the value from the row, as with xxhash64(A.id) % 3",
         )
 
 
@@ -162,13 +179,19 @@ def _with_time_conditions(operator: Operator, told: Iterable[Conjunct]) -> Opera
 
 
 def _reach(root: Branch, filters: Sequence[Conjunct], times: dict[str, Column]) -> Reach:
-    """What conditions say of the times of two streams; what an outer join is on, only of streams of both its sides."""
-    inner = closed(reach_of(filters, times))
+    """What is said of the times of two streams; by what an outer join is on, only of streams of both its sides."""
     if root.how == "inner":
-        return inner
+        return closed(reach_of(filters, times, _keys_of(root)))
+    below = [key for each in root.inputs for key in _keys_of(each)]
+    inner = closed(reach_of(filters, times, below))
     side = {stream: number for number, each in enumerate(root.inputs) for stream in each.streams}
-    both = closed(reach_of([*filters, *root.tests], times))
+    both = closed(reach_of([*filters, *root.tests], times, [*below, *root.keys]))
     return inner | {pair: later for pair, later in both.items() if side[pair[0]] != side[pair[1]]}
+
+
+def _keys_of(branch: Branch) -> tuple[TermClass, ...]:
+    """The keys of all joins of a branch."""
+    return (*branch.keys, *(key for each in branch.inputs for key in _keys_of(each)))
 
 
 def _stream(node: StreamNode, scope: Scope, placed: Placed) -> Stream:

@@ -2,7 +2,8 @@
 
 ``B.ts BETWEEN A.ts AND A.ts + INTERVAL 1 HOUR`` says that a row of A is joined only with rows of B up to an hour later,
 and a row of B only with rows of A that are not later at all. So state is bounded as by windows, and rows that are too
-far apart are not even looked at. ``B.ts - A.ts <= INTERVAL 1 HOUR`` says the same. What follows from several conditions
+far apart are not even looked at. ``B.ts - A.ts <= INTERVAL 1 HOUR`` says the same, and of ``A.ts = B.ts`` neither is
+later than the other. What follows from several conditions
 of inner joins counts, too: with a second one between A and C, rows of B and C are not far apart either.
 
 A condition that says nothing else, and is exact, is thereby decided where rows are joined (`is_exact`). Any other stays
@@ -14,16 +15,17 @@ time from another, as Spark takes the difference of what clocks on the wall show
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from itertools import product
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations, product
 from typing import NamedTuple
 
 from sqlglot import exp
 
 from watersmeet.model.errors import WatersmeetError
 from watersmeet.model.plan import Column
+from watersmeet.planning.classes import TermClass
 from watersmeet.planning.durations import interval_us
-from watersmeet.planning.expressions import Conjunct, parsed
+from watersmeet.planning.expressions import NULL_SAFE, Conjunct, Expression, equated, parsed
 
 DAY_US = 86_400_000_000
 
@@ -41,8 +43,8 @@ class _Linear(NamedTuple):
     has_days: bool = False
 
 
-def reach_of(conditions: Iterable[Conjunct], times: dict[str, Column]) -> Reach:
-    """What conditions say of the event times of streams, which ``times`` tells.
+def reach_of(conditions: Iterable[Conjunct], times: dict[str, Column], keys: Iterable[TermClass] = ()) -> Reach:
+    """What conditions and equal keys say of the event times of streams, which ``times`` tells.
 
     >>> import pyarrow as pa
     >>> from watersmeet.model.query import StreamNode
@@ -53,11 +55,8 @@ def reach_of(conditions: Iterable[Conjunct], times: dict[str, Column]) -> Reach:
     >>> reach_of(hour, {name: Column(name, "t") for name in "AB"})
     {('B', 'A'): 0, ('A', 'B'): 3600000000}
     """
-    found: Reach = {}
-    for condition in conditions:
-        for pair, later in _bounds(_tree(condition), times):
-            found[pair] = min(later, found.get(pair, later))
-    return found
+    equal = (_apart(_term(low), _term(high), times) for each in keys for low, high in permutations(each.terms, 2))
+    return _both([*(_bounds(_tree(condition), times) for condition in conditions), *equal])
 
 
 def closed(reach: Reach) -> Reach:
@@ -133,14 +132,48 @@ def _ordered(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr, bool]]:
         yield tree.right, tree.left, isinstance(tree, exp.GT)
 
 
-def _bounds(tree: exp.Expr, times: dict[str, Column]) -> Iterator[tuple[tuple[str, str], int]]:
-    """Where both sides are a time and a length, the one time is at most so much later than the other."""
-    for low, high, is_strict in _ordered(tree):
-        earlier, later = _two_times(low, high, times)
-        if earlier is not None and later is not None and earlier.time.stream != later.time.stream:
-            length = later.length_us - earlier.length_us - (1 if is_strict else 0)
-            slack = DAY_US if earlier.has_days or later.has_days else 0
-            yield (later.time.stream, earlier.time.stream), length + slack
+def _bounds(tree: exp.Expr, times: dict[str, Column], *, negated: bool = False) -> Reach:
+    """What a condition says, or that it does not hold: of AND, all that its parts say; of OR, what each does."""
+    tree = tree.unnest()
+    if isinstance(tree, exp.Not):
+        return _bounds(tree.this, times, negated=not negated)
+    if isinstance(tree, exp.And | exp.Or):
+        parts = [_bounds(each, times, negated=negated) for each in (tree.left, tree.right)]
+        return _both(parts) if isinstance(tree, exp.And) != negated else _either(parts)
+    if (sides := equated(tree)) is not None:
+        return {} if negated else _both(_apart(low, high, times) for low, high in permutations(sides))
+    compared = list(_ordered(tree))
+    if negated:
+        return _either([_apart(high, low, times, is_strict=not is_strict) for low, high, is_strict in compared])
+    return _both(_apart(low, high, times, is_strict=is_strict) for low, high, is_strict in compared)
+
+
+def _both(parts: Iterable[Reach]) -> Reach:
+    found: Reach = {}
+    for pair, later in (each for part in parts for each in part.items()):
+        found[pair] = min(later, found.get(pair, later))
+    return found
+
+
+def _either(parts: Sequence[Reach]) -> Reach:
+    first, *others = parts or [{}]
+    return {pair: max(part[pair] for part in parts) for pair in first if all(pair in part for part in others)}
+
+
+def _apart(low: exp.Expr, high: exp.Expr, times: dict[str, Column], *, is_strict: bool = False) -> Reach:
+    """If one side is at most the other: where both are a time and a length, how much later the one time is at most."""
+    earlier, later = _two_times(low, high, times)
+    if earlier is None or later is None or earlier.time.stream == later.time.stream:
+        return {}
+    slack = DAY_US if earlier.has_days or later.has_days else 0
+    return {(later.time.stream, earlier.time.stream): later.length_us - earlier.length_us - is_strict + slack}
+
+
+def _term(term: Expression) -> exp.Expr:
+    """What is equated, also where ``<=>`` has it in a struct."""
+    tree = parsed(term.sql, exp.Condition).unnest()
+    is_held = isinstance(tree, exp.Anonymous) and f"'{NULL_SAFE}'" in tree.sql(dialect="spark")
+    return tree.expressions[1] if is_held else tree
 
 
 def _two_times(low: exp.Expr, high: exp.Expr, times: dict[str, Column]) -> tuple[_Linear | None, _Linear | None]:

@@ -29,6 +29,7 @@ from watersmeet.operators.hashing import is_hashable, xxhash64
 from watersmeet.operators.ranges import Index
 from watersmeet.operators.results import Results
 from watersmeet.operators.spec import InputSpec, OperatorSpec
+from watersmeet.operators.widths import Widths, fitting
 from watersmeet.site.layout import Layout, slot_name
 from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, tag_of
 from watersmeet.state.groups import Hashes, group_of
@@ -38,6 +39,9 @@ from watersmeet.state.stored import to_json
 
 NOTHING = "#row"
 SITE_NUMBER = "uint16"
+PARCEL_LIMIT_BYTES = 4 << 20
+"""The rows of a parcel take no more, unless it is one row: a merge join holds a number of parcels on the heap."""
+
 Sites = npt.NDArray[np.uint16]
 HEAD = pa.schema({SITE: pa.int32(), TAG: pa.int32(), BODY: pa.binary()})
 
@@ -199,24 +203,39 @@ def _parcels(tag: int, rows: pa.RecordBatch, index: Index, sites: Sites, site_ke
     order = np.argsort(sites, kind="stable")
     present, starts = np.unique(sites[order], return_index=True)
     parts = np.split(index[order], starts[1:]) if len(order) else []
-    filled = [take_rows(rows, part).serialize().to_pybytes() for part in parts]
-    arrays = [
-        pa.array([site_keys[site] for site in present.tolist()], pa.int32()),
-        pa.array([tag_of(Kind.PARCEL, tag)] * len(filled), pa.int32()),
-        pa.array(filled, pa.binary()),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=HEAD)
+    return _messages(
+        tag,
+        [
+            (site_keys[site], body)
+            for site, part in zip(present.tolist(), parts, strict=True)
+            for body in _bodies(take_rows(rows, part))
+        ],
+    )
 
 
 def _copies(tag: int, rows: pa.RecordBatch, sites: Sequence[int], site_keys: Sequence[int]) -> pa.RecordBatch:
-    """The same parcel for all sites: each of them knows which of the rows it stores."""
-    count = len(sites) if rows.num_rows else 0
+    """The same parcels for all sites: each of them knows which of the rows it stores."""
+    bodies = list(_bodies(rows)) if rows.num_rows else []
+    return _messages(tag, [(site_keys[site], body) for site in sites for body in bodies])
+
+
+def _messages(tag: int, parcels: Sequence[tuple[int, bytes]]) -> pa.RecordBatch:
     arrays = [
-        pa.array([site_keys[site] for site in sites[:count]], pa.int32()),
-        pa.array([tag_of(Kind.PARCEL, tag)] * count, pa.int32()),
-        pa.array([rows.serialize().to_pybytes()] * count, pa.binary()),
+        pa.array([key for key, _ in parcels], pa.int32()),
+        pa.array([tag_of(Kind.PARCEL, tag)] * len(parcels), pa.int32()),
+        pa.array([body for _, body in parcels], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=HEAD)
+
+
+def _bodies(rows: pa.RecordBatch) -> Iterator[bytes]:
+    """Rows as bytes, in parts: what was joined together is bounded by the average row, and a few may be much wider."""
+    if rows.nbytes <= PARCEL_LIMIT_BYTES:
+        yield rows.serialize().to_pybytes()
+        return
+    every = np.arange(rows.num_rows)
+    for part in fitting([Widths.of(rows.columns)], [every], PARCEL_LIMIT_BYTES):
+        yield take_rows(rows, every[part]).serialize().to_pybytes()
 
 
 def _schema(source: InputSpec) -> pa.Schema:

@@ -84,7 +84,7 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
         case SpillGroups():
             return _spill(manifest, change, following)
         case BeginCleaning(cleaning):
-            return replace(_normal(manifest), cleaning=cleaning, version=following)
+            return _aside(replace(manifest, cleaning=cleaning), following)
         case FinishCleaning(live, closed):
             return replace(_normal(_cleaned(manifest, live, closed)), cleaning=None, version=following)
         case UniteGenerations(operator, groups):
@@ -143,7 +143,11 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
         case ChangeRegistry() | ChangePatience():
             return manifest
         case FinishAdaptation():
-            return replace(_normal(manifest), version=following)
+            return _aside(manifest, following)
+
+
+def _aside(manifest: Manifest, following: Version) -> Manifest:
+    return replace(_normal(manifest), version=following, asides=manifest.asides + 1)
 
 
 def _add(manifest: Manifest, run: RunFile, generation: int, since: int) -> Manifest:

@@ -189,6 +189,7 @@ class Manifest(msgspec.Struct, frozen=True):
     ``marks`` of a stream are versions that brought some, with its latest time then; those up to the version that is
     ``forgotten`` do not count any more. ``placement`` is how often the sites were spread over the executors anew,
     ``announced`` are groups that are going to move. So many ``forced_bytes`` were spilled where memory was not short.
+    So many versions were ``asides``: they begin a cleanup or change how the query goes on, and no step has made them.
     """
 
     query_id: str
@@ -214,6 +215,12 @@ class Manifest(msgspec.Struct, frozen=True):
     placement: int = 0
     announced: tuple[Announced, ...] = ()
     forced_bytes: int = 0
+    asides: int = 0
+
+    @property
+    def steps(self) -> int:
+        """How many steps were taken; sinks that take rows know the next one by it, again if it is repeated."""
+        return self.version - self.asides
 
     @property
     def written(self) -> Plan:

@@ -16,9 +16,9 @@ from tests.support.spark_runs import PATIENCE_S
 
 import watersmeet as wm
 from watersmeet.adapt.moving.distribution import even
-from watersmeet.operators.join.task import BATCH_LIMIT_BYTES
 from watersmeet.planning.group_columns import traced
 from watersmeet.runners.spark.session import STREAM_SETTINGS, this_python
+from watersmeet.site.travel import PARCEL_LIMIT_BYTES
 from watersmeet.state.changes import ReplacePlan
 
 pytestmark = pytest.mark.spark
@@ -64,6 +64,25 @@ def test_a_condition_that_spark_can_prove_false_gives_no_rows_and_a_normal_end(s
     assert query.exception() is None
     assert {report["sink"]["numOutputRows"] for report in query.recentProgress if "sink" in report} == {0}
     assert query.state().count() > 0, "state is kept as ever"
+
+
+@pytest.mark.parametrize("on", ["A.k = B.k AND NULL", "A.k = B.k AND (B.id > 0 AND NULL)"])
+def test_a_condition_that_is_null_gives_no_rows(spark, on):
+    _, a, b = pair(spark)
+    finished(a.join(b, on=on).select("A.id AS a"), "null_condition")
+    assert spark.table("null_condition").count() == 0
+
+
+def test_groups_by_values_that_change_are_refused(spark):
+    _, a, b = pair(spark)
+    joined_rows = a.join(b, on="A.k = B.k")
+    for rows in (
+        joined_rows.groupBy("CAST(rand() * 3 AS INT)"),
+        joined_rows.where("rand() < 0.5").groupBy("A.k"),
+        a.join(b, on="A.k = B.k AND rand() < 0.5").groupBy("A.k"),
+    ):
+        with pytest.raises(wm.WatersmeetError, match=r"(?i)groups are made by .*rand\(\)"):
+            rows.agg("count(*) AS n").writeStream.outputMode("update").format("memory").queryName("changing").start()
 
 
 def test_sparks_own_key_holds_the_number_of_results(spark):
@@ -132,7 +151,7 @@ def test_queries_that_start_at_once_leave_the_interpreter_as_it_was(monkeypatch)
 
 def test_parcels_that_a_merge_join_holds_on_the_heap_are_bounded_by_bytes():
     rows = int(STREAM_SETTINGS["spark.sql.sortMergeJoinExec.buffer.in.memory.threshold"])
-    assert rows * BATCH_LIMIT_BYTES <= 64 << 20
+    assert rows * PARCEL_LIMIT_BYTES <= 64 << 20
 
 
 def spilled(spark, folder, select, sink, **options):

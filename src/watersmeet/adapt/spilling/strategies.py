@@ -78,7 +78,7 @@ def choose(strategy: str, candidates: Sequence[Candidate], pressure: Pressure) -
     if strategy not in STRATEGIES:
         raise OptionError(
             f"there is no spill strategy {strategy!r}",
-            why=f"the names are {', '.join(STRATEGIES)}",
+            why="none has that name",
             how=nearest(strategy, STRATEGIES),
         )
     pool = Pool.of(candidates)

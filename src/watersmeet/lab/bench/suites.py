@@ -19,7 +19,7 @@ from watersmeet.lab.bench import (
     windows,
 )
 from watersmeet.lab.bench.suite import Suite
-from watersmeet.model.errors import WatersmeetError, nearest
+from watersmeet.model.errors import OptionError, nearest
 
 _ALL = (
     threeway.SUITE,
@@ -59,13 +59,11 @@ def choose(names: list[str]) -> list[Suite]:
     ['cluster-threeway', 'cluster-fiveway']
     >>> choose(["treeway"])
     Traceback (most recent call last):
-    watersmeet.model.errors.WatersmeetError: ...there is no benchmark 'treeway'...id you mean 'threeway'?...
+    watersmeet.model.errors.OptionError: ...there is no benchmark 'treeway'...id you mean 'threeway'?...
     """
     families = {suite.family for suite in SUITES.values() if suite.family}
     known = [*SUITES, *sorted(families), SPILL]
     for name in names:
         if name not in known:
-            raise WatersmeetError(
-                f"there is no benchmark {name!r}", why=f"the names are {', '.join(known)}", how=nearest(name, known)
-            )
+            raise OptionError(f"there is no benchmark {name!r}", why="none has that name", how=nearest(name, known))
     return [suite for suite in SUITES.values() if not names or suite.name in names or suite.family in names]

@@ -63,4 +63,4 @@ def _epochs(query: Query) -> Iterator[Mapping[str, Any]]:
 
 
 def _metrics(query: Query) -> Iterator[Mapping[str, Any]]:
-    return (report["customMetrics"] for report in query.recentProgress if report["customMetrics"])
+    return (report["customMetrics"] for report in query.recentProgress if "idle" not in report["customMetrics"])

@@ -127,7 +127,7 @@ def record(reports: Sequence[Report], events: Iterable[Report], fingerprint: Fin
     events = list(events)
     spills = tuple(_spill(event) for event in events if event["kind"] == "spill")
     moves = tuple(_move(event) for event in events if event["kind"] == "move")
-    metrics = [report["customMetrics"] for report in reports if report["customMetrics"]]
+    metrics = [report["customMetrics"] for report in reports if "idle" not in report["customMetrics"]]
     epochs = [each for each in metrics if "cleanup" not in each]
     before = {(spill.epoch, spill.site): spill.before_bytes for spill in spills}
     memory = tuple(
@@ -144,7 +144,7 @@ def record(reports: Sequence[Report], events: Iterable[Report], fingerprint: Fin
 
 
 def _is_epoch(report: Report) -> bool:
-    return bool(report["customMetrics"]) and "cleanup" not in report["customMetrics"]
+    return not {"idle", "cleanup"} & report["customMetrics"].keys()
 
 
 def _move(event: Report) -> Move:

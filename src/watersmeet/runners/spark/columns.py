@@ -8,7 +8,7 @@ function, stays a Column, which Spark evaluates on the results.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -43,9 +43,15 @@ def refused(error: Exception | None) -> QueryError:
     """What Spark's analyser says, in one line."""
     return QueryError(
         "Spark does not accept an expression of the query",
-        why=str(error).split("\n", 1)[0].split(" SQLSTATE")[0].rstrip("."),
+        why=_first_line(error),
         how="correct the expression; a joined row has one struct column per stream, so write A.x",
     )
+
+
+def _first_line(error: Exception | None) -> str:
+    """What Spark says; the text of a parser's error begins with an empty line, py4j's own with where it was called."""
+    told = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
+    return told.strip().split("\n", 1)[0].split(" SQLSTATE")[0].rstrip(".")
 
 
 def _is_same(frame: DataFrame, text: str, meant: DataFrame) -> bool:

@@ -11,20 +11,24 @@ from watersmeet.driver.progress import History, StepMetrics
 Report = dict[str, Any]
 
 
-def progress_reports(query: StreamingQuery, history: History, batch: int) -> list[Report]:
-    """The reports of the latest epochs and of the latest steps of cleanup, in order."""
-    epochs = [_with_metrics(json.loads(report.json), history) for report in query.recentProgress]
+def progress_reports(query: StreamingQuery, history: History, batch: int, idle: StepMetrics) -> list[Report]:
+    """The reports of the latest epochs and steps of cleanup, in order; ``idle`` is what those of no step tell."""
+    reports, last = list[tuple[int, Report]](), -1
+    for each in query.recentProgress:
+        report = json.loads(each.json)
+        metrics = history.get(report["batchId"])
+        last = last if metrics is None else metrics.epoch
+        reports.append((last, _with_metrics(report, metrics or idle)))
     named = {"id": str(query.id), "runId": str(query.runId), "name": query.name, "batchId": batch}
-    last = (epochs[-1] if epochs else {}) | named
-    cleanup = [_of_cleanup(last, metrics) for metrics in history.cleanup]
-    return sorted(epochs + cleanup, key=lambda report: int(report["customMetrics"].get("epoch", -1)))
+    model = (reports[-1][1] if reports else {}) | named
+    reports += [(metrics.epoch, _of_cleanup(model, metrics)) for metrics in history.cleanup]
+    return [report for _, report in sorted(reports, key=lambda pair: pair[0])]
 
 
-def _with_metrics(report: Report, history: History) -> Report:
-    metrics = history.get(report["batchId"])
-    if metrics is not None and "sink" in report:
+def _with_metrics(report: Report, metrics: StepMetrics) -> Report:
+    if "sink" in report:
         report["sink"]["numOutputRows"] = metrics.results
-    return report | {"customMetrics": {} if metrics is None else msgspec.to_builtins(metrics)}
+    return report | {"customMetrics": msgspec.to_builtins(metrics)}
 
 
 def _of_cleanup(last: Report, metrics: StepMetrics) -> Report:

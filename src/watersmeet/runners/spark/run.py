@@ -17,7 +17,7 @@ from watersmeet.adapt.ring.cost import Goal
 from watersmeet.adapt.ring.relocation import Relocation
 from watersmeet.driver.checkpoint import Checkpoint, Expectation, open_checkpoint
 from watersmeet.driver.loop import Loop
-from watersmeet.driver.progress import History
+from watersmeet.driver.progress import History, idle_metrics
 from watersmeet.driver.start import DriverOptions, start_driver
 from watersmeet.driver.switches import switches
 from watersmeet.driver.topology import Topology
@@ -161,7 +161,8 @@ class Run:
 
     def progress(self) -> list[dict[str, Any]]:
         """Spark's progress reports with our metrics in them, and those of the latest steps of cleanup, in order."""
-        return progress_reports(self.query, self.history, self.manifest.batch)
+        idle = idle_metrics(self.manifest, self.loop.options)
+        return progress_reports(self.query, self.history, self.manifest.batch, idle)
 
     def _input_rests(self) -> bool:
         status = self.query.status

@@ -220,7 +220,7 @@ class Job:
         elif self._has_filters:
             self._observed = Observation()
             finished = finished.observe(self._observed, F.count(F.lit(1)).alias("results"))
-        return self.runner.sink.write(finished, self.step.epoch)
+        return self.runner.sink.write(finished, self.step.epoch, self.step.number)
 
     def compute_unread(self) -> None:
         """Have the tasks run for their effects alone, the long way; results that filters let pass are counted.

@@ -18,7 +18,8 @@ _INTERPRETER = threading.Lock()
 
 # What one epoch's job needs, set on the session Spark clones for the stream, never on the user's. Adaptive execution
 # would plan each level by itself; a union must keep sites apart; a merge join may not hold a whole delta on the heap:
-# beyond 16 rows, which may be parcels of 4 MiB each, it goes to memory that Spark manages by bytes, and to disk.
+# beyond 16 rows, which may be parcels (`watersmeet.site.travel.PARCEL_LIMIT_BYTES` each), it goes to memory that Spark
+# manages by bytes, and to disk.
 STREAM_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.unionOutputPartitioning": "true",

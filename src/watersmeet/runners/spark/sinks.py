@@ -44,8 +44,8 @@ class Sink(Protocol):
     def begin(self, query_id: str) -> None:
         """Get ready for a run of the query with that id, after everything was checked."""
 
-    def write(self, rows: DataFrame, epoch: EpochId) -> Written | None:
-        """Consume an epoch's rows; tell of files that wait to be published."""
+    def write(self, rows: DataFrame, epoch: EpochId, number: int) -> Written | None:
+        """Consume the rows of an epoch, the ``number``-th step; tell of files that wait to be published."""
 
 
 @dataclass
@@ -62,8 +62,9 @@ class FileSink:
         """Have the query's name in the names of files, so that a folder can hold several queries' results."""
         self._query = query_id
 
-    def write(self, rows: DataFrame, epoch: EpochId) -> Written:
+    def write(self, rows: DataFrame, epoch: EpochId, number: int) -> Written:
         """Write the epoch's files to a hidden folder."""
+        del number
         prefix = epoch_prefix(epoch, self._query)
         staging = f".{prefix}-{uuid.uuid4().hex[:12]}"
         writer = rows.write.format(self.format).mode("append").options(**self.options)
@@ -89,9 +90,10 @@ class FunctionSink:
     def begin(self, query_id: str) -> None:
         """Nothing to do."""
 
-    def write(self, rows: DataFrame, epoch: EpochId) -> None:
+    def write(self, rows: DataFrame, epoch: EpochId, number: int) -> None:
         """Hand the epoch over."""
-        self.function(rows, epoch)
+        del epoch
+        self.function(rows, number)
 
 
 @dataclass
@@ -109,8 +111,9 @@ class MemorySink:
         del query_id
         self.empty.createOrReplaceTempView(self.name)
 
-    def write(self, rows: DataFrame, epoch: EpochId) -> None:
+    def write(self, rows: DataFrame, epoch: EpochId, number: int) -> None:
         """Add the epoch's rows to the view."""
+        del number
         with self._lock:
             self._epochs[epoch] = rows.toArrow()
             total = sum(table.num_rows for table in self._epochs.values())
@@ -138,15 +141,16 @@ class FormatSink:
         """Know the query, for sinks that tell its transactions from others'."""
         self._query = query_id
 
-    def write(self, rows: DataFrame, epoch: EpochId) -> None:
+    def write(self, rows: DataFrame, epoch: EpochId, number: int) -> None:
         """Append the epoch."""
-        writer = appending(rows, self.format, self.options, self._query, epoch)
+        del epoch
+        writer = appending(rows, self.format, self.options, self._query, number)
         (writer.partitionBy(*self.partition_by) if self.partition_by else writer).save()
 
 
-def appending(rows: DataFrame, form: str, options: Mapping[str, str], query_id: str, epoch: EpochId) -> DataFrameWriter:
-    """A writer that appends an epoch; Delta is told its id, and applies it once."""
+def appending(rows: DataFrame, form: str, options: Mapping[str, str], query_id: str, number: int) -> DataFrameWriter:
+    """A writer that appends an epoch; Delta is told its number, and applies it once."""
     writer = rows.write.format(form).mode("append").options(**options)
     if form == "delta":
-        writer = writer.option("txnAppId", query_id).option("txnVersion", str(epoch))
+        writer = writer.option("txnAppId", query_id).option("txnVersion", str(number))
     return writer

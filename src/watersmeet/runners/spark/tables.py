@@ -43,9 +43,10 @@ class TableSink:
         """Know the query, for tables that tell its transactions from others'."""
         self._query = query_id
 
-    def write(self, rows: DataFrame, epoch: EpochId) -> None:
+    def write(self, rows: DataFrame, epoch: EpochId, number: int) -> None:
         """Append the epoch."""
-        writer = appending(rows, self.format, self.options, self._query, epoch)
+        del epoch
+        writer = appending(rows, self.format, self.options, self._query, number)
         self.layout.of(writer).saveAsTable(self.name)
         self.session.catalog.refreshTable(self.name)  # the stream's session is another than the user's
 
