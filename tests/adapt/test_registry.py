@@ -53,7 +53,7 @@ def test_a_registry_is_a_value_and_keeps_its_order_whatever_order_it_was_made_in
             lambda r: r.with_threshold("InvalidationThresholdReached", 1.5),
             "1.5.*more than a part of a run.*0.5",
         ),
-        "less than nothing": (lambda r: r.with_threshold("StreamEmpty", -1), "-1.*so many s.*1.5"),
+        "less than nothing": (lambda r: r.with_threshold("StreamEmpty", -1), "-1.*some s.*1.5"),
         "no memory": (lambda r: r.with_threshold("MemoryLimitReached", 0), "MemoryLimitReached is 0"),
         "a text": (lambda r: r.with_threshold("PurgeThresholdReached", "half"), "'half'"),
         "a truth": (lambda r: r.with_threshold("PurgeThresholdReached", threshold=True), "True"),

@@ -428,7 +428,7 @@ def bad(spark):
             "median",
             "aggregates are count, count_if, sum",
         ),
-        "no function": (lambda: a.groupBy("k").agg("n"), "told n", "aggregates are count"),
+        "no function": (lambda: a.groupBy("k").agg("n"), "given n", "aggregates are count"),
         "what is no key": (
             lambda: a.groupBy("k").agg("sum(n) + n AS x"),
             "sum\\(n\\) \\+ n",

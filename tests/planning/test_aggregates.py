@@ -348,13 +348,15 @@ def test_another_history_is_another_query():
 
 
 def test_without_times_nobody_knows_which_rows_are_the_last():
-    with pytest.raises(WatersmeetError, match=r"A are told of over the last 3 rows.*depend on how they arrive.*time="):
+    with pytest.raises(
+        WatersmeetError, match=r"A are aggregated over the last 3 rows.*depend on how they arrive.*time="
+    ):
         over(StreamNode("A", A.schema), History(rows=3))
 
 
 def test_histories_of_outer_joins_are_refused():
     node = AggregateNode(JoinNode((A, B), "A.k = B.k", "left"), (key("A.k", name="k"),), (N,), history=History(rows=3))
-    with pytest.raises(UnsupportedError, match="groups of an outer join are told of over"):
+    with pytest.raises(UnsupportedError, match="groups of an outer join are aggregated over"):
         plan(Query(node))
 
 

@@ -163,7 +163,7 @@ def test_the_message_says_who_took_over_and_claims_nothing_of_its_results(local)
         former.check()
     text = str(caught.value)
     assert f"driver b2 (process {os.getpid()} on {socket.gethostname()}) opened it later" in text
-    assert "stopped before it gave anything more to the sink" in text
+    assert "stopped before it gave more rows to the sink" in text
     assert "stop the other and start this one again" in text
     assert "complete" not in text
 

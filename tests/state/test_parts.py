@@ -188,7 +188,7 @@ def test_a_part_that_was_dropped_by_another_task_is_fetched_again(storage):
 def test_rows_of_other_groups_than_those_asked_for_are_refused(storage, tmp_path):
     run, other = written(storage, numbers()), written(storage, numbers(seed=2), 1)
     (tmp_path / "state" / run.path).write_bytes((tmp_path / "state" / other.path).read_bytes())
-    with pytest.raises(CheckpointCorruptError, match="not those that the manifest tells of"):
+    with pytest.raises(CheckpointCorruptError, match="not those in the manifest"):
         open_groups(storage, run, GroupSet.of([0]), GROUPS)
 
 

@@ -106,7 +106,7 @@ component='state relocation')
         if not 0 <= number <= (1 if event in _PARTS else LONGEST) or (event == "MemoryLimitReached" and not number):
             raise OptionError(
                 f"the threshold of {event} is {threshold!r}",
-                why=f"the event holds with {re.sub('{.*?}', 'so many' if is_time else 'a part', _CONDITIONS[event])}",
+                why=f"the event holds with {re.sub('{.*?}', 'some' if is_time else 'a part', _CONDITIONS[event])}",
                 how="give seconds, as in 1.5" if is_time else "give a part, as in 0.5",
             )
         return replace(self, thresholds={**self.thresholds, event: number})

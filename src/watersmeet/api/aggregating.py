@@ -1,4 +1,4 @@
-"""A relation's groups as an aggregate: what Spark's analyser says of its keys and of what is told, and its node."""
+"""A relation's groups as an aggregate: the types that Spark's analyser gives keys and aggregates, and the node."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ def aggregated(
     history: History | None = None,
     shown: Sequence[Output] | None = None,
 ) -> Shape:
-    """What is told of the groups of a relation's rows; of the calls' values, those are ``shown``, or all."""
+    """The aggregation of a relation's rows, with its visible columns: those ``shown``, or all."""
     windows = [window_of(shape, key.sql) for key in keys]
     known = [window.sql if window else key.sql for key, window in zip(keys, windows, strict=True)]
     schema = _schema(shape, known, calls, [key.name for key in keys])
@@ -53,7 +53,7 @@ def aggregated(
 
 
 def window_of(shape: Shape, sql: str) -> TimeWindow | None:
-    """The window some SQL means: Spark's analyser would make a plan of each, and take its time if one slides."""
+    """The window that some SQL denotes; Spark's analyser is not asked, as it is slow for sliding windows."""
     return time_window(sql, Scope(streams_of(shape.node), case_sensitive=shape.flow.case_sensitive))
 
 
@@ -74,7 +74,7 @@ def _check_names(names: Sequence[str]) -> None:
     again = next((name for name in names if names.count(name) > 1), None)
     if again is not None:
         raise QueryError(
-            f"two columns of the aggregate are called {again}", why="they are told apart by name", how="use AS"
+            f"two columns of the aggregate are called {again}", why="column names must be unique", how="use AS"
         )
 
 
@@ -91,15 +91,15 @@ def _check_kind(text: str, function: str, kind: pa.DataType) -> None:
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if function in _OF_NUMBERS and not is_number:
         raise UnsupportedError(
-            f"a group is told {text}",
-            why=f"{function} is of numbers, and its argument is of type {ddl(kind)}",
+            f"agg was given {text}",
+            why=f"{function} needs numbers, and its argument is of type {ddl(kind)}",
             how=f"cast it, as in {function}(CAST(x AS DOUBLE))",
         )
     is_several = function == "count_distinct" and pa.types.is_struct(kind)
     inner = [each.type for each in kind] if is_several else [kind]
     if any(map(pa.types.is_nested, inner)) and function != "first":
         raise UnsupportedError(
-            f"a group is told {text}", why="its argument is nested", how="aggregate a field of it, as in max(A.x.y)"
+            f"agg was given {text}", why="its argument is nested", how="aggregate a field of it, as in max(A.x.y)"
         )
 
 

@@ -1,4 +1,4 @@
-"""Arguments of a relation's methods, checked: a wrong type is told in words, not by a traceback."""
+"""Arguments of a relation's methods, checked: a wrong type raises an error that says what is expected."""
 
 from collections.abc import Mapping, Sequence
 

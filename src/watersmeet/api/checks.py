@@ -1,4 +1,4 @@
-"""What can be seen to be wrong with a query before it starts, although Spark would tell only when it runs."""
+"""Checks that find mistakes in a query before it starts, which Spark would report only while it runs."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _NESTED = (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
 
 
 def check_trigger(spark: SparkSession, trigger: Mapping[str, object]) -> None:
-    """Refuse an interval that is none."""
+    """Refuse an invalid trigger interval."""
     interval = trigger.get("processingTime")
     if interval is None:
         return
@@ -37,11 +37,11 @@ def check_trigger(spark: SparkSession, trigger: Mapping[str, object]) -> None:
 
 
 def check_name(spark: SparkSession, name: str | None) -> None:
-    """Refuse a name that another query of the session has."""
+    """Refuse a query name that is already in use."""
     if name is not None and any(query.name == name for query in spark.streams.active):
         raise OptionError(
             f"a query named {name} is running already",
-            why="names of a session's queries are different",
+            why="query names in a session are unique",
             how="stop the other one, or choose another queryName",
         )
 
@@ -65,7 +65,7 @@ def check_format(spark: SparkSession, sink: Sink) -> None:
 
 
 def check_columns(sink: Sink, schema: spark_types.StructType, partition_by: Sequence[str]) -> None:
-    """Refuse columns that a sink of Spark's cannot take."""
+    """Refuse columns that the sink cannot write."""
     form = sink.format if isinstance(sink, FileSink | TableSink) else None
     _check_partitions(schema, partition_by)
     if form is None:
@@ -75,7 +75,7 @@ def check_columns(sink: Sink, schema: spark_types.StructType, partition_by: Sequ
     if twice:
         raise DuplicateNameError(
             f"the results have two columns named {twice}",
-            why=f"a {form} file tells columns apart by their names",
+            why=f"column names in a {form} file must be unique",
             how=f"rename one in the select, as in 'B.{twice} AS b_{twice}'",
         )
     for field in schema.fields:
@@ -90,20 +90,20 @@ def check_columns(sink: Sink, schema: spark_types.StructType, partition_by: Sequ
 
 
 def check_place(sink: Sink, checkpoint: str, rejected: str | None = None) -> None:
-    """Refuse results or rejected rows among the state, or among each other."""
+    """Refuse an output path or rejectedPath inside the checkpoint, and both in one folder."""
     path = sink.path.rstrip("/") if isinstance(sink, FileSink) else None
     own = checkpoint.rstrip("/")
     for what, place in (("output path", path), ("rejectedPath", rejected and rejected.rstrip("/"))):
         if place is not None and (place == own or place.startswith(f"{own}/")):
             raise OptionError(
                 f"the {what} {place} is inside the checkpoint",
-                why="files that are not the engine's would be taken for a part of it, or deleted",
+                why="foreign files there would be mistaken for state, or deleted",
                 how="choose a path beside checkpointLocation",
             )
     if rejected is not None and rejected.rstrip("/") == path:
         raise OptionError(
             f"rejectedPath is {rejected}, where the results go",
-            why="rejected rows have other columns, and nobody could read both",
+            why="rejected rows have other columns, so the folder could not be read as one table",
             how="choose a folder of their own",
         )
 
@@ -141,11 +141,11 @@ def _check_type(form: str, field: spark_types.StructField) -> None:
 
 
 def check_ends(plan: Plan, trigger: Mapping[str, object], *, ends_input: bool) -> None:
-    """Refuse an end of the input that never comes, and warn of rows that would never come out, or always be kept."""
+    """Refuse `endOfInput` without an end, and warn of rows that would never be emitted, or be kept for ever."""
     if ends_input and "availableNow" not in trigger:
         raise OptionError(
             "option endOfInput is true, and the query does not end by itself",
-            why="the input has ended when all there is was consumed, and a running query always waits for more",
+            why="the input ends when all available rows are consumed, and a running query always waits for more",
             how="use trigger(availableNow=True), or leave endOfInput out",
         )
     for condition, stream in unbounded(plan) if not ends_input else ():
@@ -166,8 +166,8 @@ def _warn_of_groups(plan: Plan, operator: Operator) -> None:
         return
     if operator.final is None or not _may_be_final(plan, operator.inputs[0], operator.final.stream):
         warnings.warn(
-            "groups never come out: nothing says when no row for a group can come any more. Group by "
-            "window(A.ts, '1 minute') of a stream with a time and a watermark, if it is joined, give the other streams "
+            "groups never come out: nothing says when no more rows of a group can arrive. Group by "
+            "window(A.ts, '1 minute') of a stream with a time and a watermark; if it is joined, give the other streams "
             "watermarks, too, and A a window or a condition between the times; or give all streams punctuations or "
             "unique columns, use outputMode('update'), or run with trigger(availableNow=True) and "
             "option('endOfInput', 'true').",
@@ -176,7 +176,7 @@ def _warn_of_groups(plan: Plan, operator: Operator) -> None:
 
 
 def _may_be_final(plan: Plan, source: Input, stream: str) -> bool:
-    """Whether rows of a stream cease to come to an aggregate: from itself, and out of the joins they are kept in."""
+    """Whether an aggregate knows when no more rows of a stream reach it, directly or from joins that keep them."""
     if source.stream:
         return _promises_times(plan, [stream])
     inputs = plan.operator(str(source.operator)).inputs
@@ -187,31 +187,31 @@ def _may_be_final(plan: Plan, source: Input, stream: str) -> bool:
 
 
 def _ends_for(plan: Plan, source: Input, other: Input) -> bool:
-    """Whether rows of an input come to an end, as no row of another will come that they can be joined with."""
+    """Whether rows of an input end, so that no row of another can be joined with them any more."""
     is_bounded = source.life is not None and other.life is not None and ends_by_time(plan, source)
     is_reached = any(name == other.name for name, _ in source.reach)
     return _promises_times(plan, _streams_below(plan, other)) and (is_bounded or is_reached)
 
 
 def _promises_times(plan: Plan, names: Sequence[str]) -> bool:
-    """Whether streams may tell how early rows are that still come, by watermarks or by punctuations."""
+    """Whether watermarks or punctuations may bound the times of the rows that streams still deliver."""
     streams = [plan.stream(name) for name in names]
     return all(each.time and (each.delay_us is not None or each.punctuated is not None) for each in streams)
 
 
 def _may_be_decided(plan: Plan, source: Input, other: Input) -> bool:
-    """Whether the other side ever promises that no match for a row comes any more."""
+    """Whether the other side ever promises that no match for a row arrives any more."""
     return _ends_for(plan, source, other) or _may_promise_keys(plan, other)
 
 
 def _may_promise_keys(plan: Plan, source: Input) -> bool:
-    """Whether all streams of an input may tell which keys come no more; what punctuations will say nobody knows yet."""
+    """Whether all streams of an input may promise keys; the content of punctuations is not known yet."""
     streams = [plan.stream(name) for name in _streams_below(plan, source)]
     return all(stream.punctuated is not None or stream.unique for stream in streams)
 
 
 def _streams_below(plan: Plan, source: Input) -> list[str]:
-    """The streams whose rows make up those of an input: a result ends if the row of any of them does."""
+    """The streams below an input; a result ends when the row of any of them does."""
     if source.stream:
         return [source.stream]
     return [name for each in plan.operator(str(source.operator)).inputs for name in _streams_below(plan, each)]
@@ -220,7 +220,7 @@ def _streams_below(plan: Plan, source: Input) -> list[str]:
 def _never_alone(operator: Operator, own: str, other: str) -> str:
     return (
         f"rows of {own} that have no match never come out of the {operator.how} join: nothing says when no "
-        f"match of {other} can come any more. Give {other} a time and a watermark, and {own} a "
+        f"match of {other} can arrive any more. Give {other} a time and a watermark, and {own} a "
         f"window or a condition between the times; or {other} punctuations; or run with trigger(availableNow=True) "
         f"and option('endOfInput', 'true')."
     )
@@ -228,7 +228,7 @@ def _never_alone(operator: Operator, own: str, other: str) -> str:
 
 def _no_bound(condition: str, stream: str) -> str:
     return (
-        f"{condition} bounds no state: how long rows of {stream} can find a match is told by comparisons of a time "
-        f"with another one, plus or minus lengths without months and years, as in "
+        f"{condition} bounds no state: only comparisons of a time with another one, plus or minus lengths without "
+        f"months and years, say how long rows of {stream} can find a match, as in "
         f"B.ts <= A.ts + INTERVAL 1 HOUR. Write it like that, or give {stream} a window."
     )

@@ -1,7 +1,7 @@
-"""Rows without repetition: ``distinct`` and ``dropDuplicates``.
+"""Distinct rows: ``distinct`` and ``dropDuplicates``.
 
-They are groups of which each comes once, when it first comes. What tells rows apart is the key of the groups; what does
-not is taken from the first row that came of each, all of it from the same one.
+They are groups that are emitted once, when they first arrive. The columns that distinguish rows are the key of the
+groups; the others are taken from the first row of each group, all from the same row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from watersmeet.planning.views import Output, View, selected
 
 
 def distinct(shape: Shape, names: Sequence[str] | None) -> Shape:
-    """The rows of a relation without repetition; told apart by some columns, they are the first that came of each."""
+    """The distinct rows of a relation; by some columns, the first row for each of their values."""
     check_open(shape)
     leaves = list(_leaves(shape.view.members))
     chosen = leaves if names is None else [each for each in leaves if each.sql in _sql_of(shape, names)]

@@ -37,9 +37,9 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 class Flow:
-    """The streams of a query and the session they live in.
+    """The streams of a query, in a Spark session.
 
-    The session is the user's: it is never configured, replaced or stopped.
+    The session is yours: it is never configured, replaced or stopped.
 
     >>> import watersmeet as wm
     >>> flow = wm.Flow(spark)
@@ -80,7 +80,7 @@ class Flow:
         return {name: (each.function, each.columns) for name, each in self._predicates.items()}
 
     def add_predicate(self, predicate: Predicate) -> str:
-        """Have a function under a name; plans number those that they use (`watersmeet.planning.predicates`)."""
+        """Register a function under a name; plans number those that they use (`watersmeet.planning.predicates`)."""
         known = next((name for name, each in self._predicates.items() if each is predicate), None)
         name = known or predicate_name(len(self._predicates) + 1, predicate.name)
         self._predicates[name] = predicate
@@ -88,7 +88,7 @@ class Flow:
 
     @property
     def case_sensitive(self) -> bool:
-        """Whether the session tells names apart by case."""
+        """Whether names are case-sensitive in the session."""
         return is_case_sensitive(self.spark)
 
     def stream(
@@ -105,11 +105,11 @@ class Flow:
 
         ``time`` is the column of its event times. A row then lives for the ``window`` that follows its time, or for
         ever without one, and rows are joined only if all their lives overlap. With a ``watermark``, a row may be that
-        much earlier than the latest one of the epochs before; what is later still is rejected, and state that nothing
-        can be joined with any more is dropped.
+        much earlier than the latest row of the epochs before; rows later than that are rejected, and state that can
+        have no match any more is dropped.
 
-        Once a row has come, from the end of its epoch on none comes that is like it in the ``unique`` column or
-        columns: rows that wait for such a row need not be kept once it is there. It is your word, and not checked.
+        ``unique`` promises that no row arrives with the same values in this column or these columns as a row of an
+        earlier epoch, so rows that wait for a match with such a key need not be kept. The promise is not checked.
 
         >>> from datetime import datetime
         >>> import watersmeet as wm
@@ -152,13 +152,13 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
         return Relation(Shape(self, stream, stream_view(stream, case_sensitive=self.case_sensitive)))
 
     def punctuations(self, stream: str, df: DataFrame) -> None:
-        """Tell by a further streaming DataFrame which rows of a stream will not come any more.
+        """Register a streaming DataFrame of punctuations: rows that will not arrive any more.
 
-        Its columns have the names of the stream's. A plain value is that value, an array any of its values, a struct of
-        ``low`` and ``high`` the range ``[low, high)``, where null is open; a null, or a column that is not there, is
-        anything. From the end of the epoch in which it comes, no row of the stream matches it: what does is rejected,
-        state that waits for such rows is dropped, rows without a match and groups that are final come out. One that
-        names nothing says that the stream has ended. There may be several such DataFrames: all that they say holds.
+        Its columns are named as the stream's. A plain value stands for itself, an array for any of its values, a struct
+        of ``low`` and ``high`` for the range ``[low, high)``, where null is open; null or a missing column stands for
+        any value. A punctuation holds from the end of the epoch in which it arrives: later rows that match it are
+        rejected, state that waits for such rows is dropped, and rows without a match and final groups are emitted. One
+        whose columns are all null ends the stream. There may be several such DataFrames for a stream.
 
         >>> import watersmeet as wm
         >>> flow = wm.Flow(spark)
@@ -184,8 +184,8 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
         """
         if stream not in self._nodes:
             raise UnknownNameError(
-                f"there is no stream {stream} that punctuations could be about",
-                why="they tell which rows of a stream will not come any more",
+                f"there is no stream {stream} for these punctuations",
+                why="punctuations belong to a registered stream",
                 how=f"register it first with flow.stream ({nearest(stream, list(self._nodes))})",
             )
         self._check_frame(f"punctuations of stream {stream}", df)
@@ -204,8 +204,9 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
     def join(self, *relations: Relation | On, on: On | None = None, how: str | None = None) -> Relation:
         """Join two or more relations on equalities of their columns; ``on`` and ``how`` are those of `Relation.join`.
 
-        Equalities of one class make one m-way operator, several classes a tree of operators. Other conditions filter.
-        Without an equality, streams with windows are joined as a ring: every row meets all rows of the other.
+        Columns that are all equal to each other are joined in one m-way operator; several keys make a tree of
+        operators. Other conditions filter. Without an equality, streams with windows are joined as a ring: every row
+        meets all rows of the other.
 
         >>> from datetime import datetime
         >>> import watersmeet as wm
@@ -253,7 +254,7 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
         return self._rows[key]
 
     def add_alias(self, stream: str, alias: str) -> None:
-        """Have a stream under a further name."""
+        """Register a stream under another name."""
         self.check_name(alias, taken=self._frames)
         self._frames[alias], self._nodes[alias] = self._frames[stream], replace(self._nodes[stream], name=alias)
         self._aliases.setdefault(stream, []).append(alias)
@@ -267,11 +268,11 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
             self._share_punctuations(alias, other)
 
     def check_name(self, name: str, taken: Iterable[str]) -> None:
-        """Refuse a name that is none, or is taken."""
+        """Refuse an invalid or duplicate name."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise QueryError(
                 f"stream name {name!r} is not a plain name",
-                why="it names a column and folders",
+                why="it is used as the name of a column and of folders",
                 how="use letters, digits and underscores, starting with a letter",
             )
         known = {each.lower(): each for each in taken}
@@ -308,14 +309,14 @@ def _names(stream: str, unique: object) -> tuple[str, ...]:
     if not isinstance(names, list | tuple) or not all(isinstance(each, str) for each in names):
         raise QueryError(
             f"unique of stream {stream} is {unique!r}",
-            why="it names the columns in which no two rows are alike",
-            how='write the name of one, as "id", or a list of names',
+            why="it names columns whose values together are unique",
+            how='write one name, as "id", or a list of names',
         )
     return tuple(names)
 
 
 def _endless(name: str) -> str:
     return (
-        f"stream {name} has a window and no watermark: the window decides which rows are joined, but nothing is late "
-        f"and nothing expires, so state grows for ever. Add watermark='30 seconds', or as much as rows may be late."
+        f"stream {name} has a window and no watermark: the window decides which rows are joined, but no row is late "
+        f"and none expires, so state grows for ever. Add watermark='30 seconds', or as much as rows may be late."
     )

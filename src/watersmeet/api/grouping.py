@@ -1,6 +1,6 @@
 """Groups of a relation's rows, as Spark's users write them: ``groupBy(...).agg(...)``, ``distinct`` and duplicates.
 
-What is told of a group is read by `watersmeet.api.telling`, and made an aggregate by `watersmeet.api.aggregating`.
+`watersmeet.api.telling` reads the aggregates from SQL; `watersmeet.api.aggregating` makes an operator of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GroupedRelation:
-    """Rows of a relation by some expressions; `agg` tells something of each group.
+    """Rows of a relation by some expressions; `agg` computes aggregates per group.
 
     >>> import pyarrow as pa
     >>> import watersmeet as wm
@@ -57,10 +57,10 @@ class GroupedRelation:
     history: History | None = None
 
     def over(self, *wrong: object, rows: int | None = None, time: str | timedelta | None = None) -> "GroupedRelation":
-        """The same groups, of which only the last rows count: so many, or those of a length of event time.
+        """The same groups, of which only the last rows count: a number of rows, or those of a range of event time.
 
-        A group comes out in every epoch that brings it rows, with the values of its last rows among all that came so
-        far, ordered by the stream's ``time``. Rows as late as the last one that counts all count. A range of time
+        A group is emitted in every epoch that brings it rows, with the aggregates of its last rows among all so far,
+        ordered by the stream's ``time``. Rows as late as the last one that counts all count. A range of time
         ends with the group's latest row, which is in it, and has the given length.
 
         >>> import pyarrow as pa
@@ -82,16 +82,16 @@ class GroupedRelation:
         if wrong:
             raise QueryError(
                 f"over was given {', '.join(map(repr, wrong))}",
-                why="a number may be one of rows, and a length is one of time: it has to be said which",
+                why="it must be clear whether a number of rows or a length of time is meant",
                 how='write over(rows=100) or over(time="10 minutes")',
             )
         return replace(self, history=history_of(rows, time))
 
     def agg(self, *aggregates: Item | Mapping[str, str]) -> "Relation":
-        """What is told of each group: ``count(*) AS n``, ``sum(B.v)``, avg, min, max, stddev, distinct counts.
+        """Compute aggregates for each group: ``count(*) AS n``, ``sum(B.v)``, avg, min, max, stddev, distinct counts.
 
-        An aggregate may be of some rows only, as ``sum(B.v) FILTER (WHERE B.v > 0)``, and there may be expressions over
-        several. A dict says which function each column is given to.
+        An aggregate may be restricted to some rows, as in ``sum(B.v) FILTER (WHERE B.v > 0)``. Expressions may combine
+        several aggregates. A dict maps columns to functions.
 
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
@@ -103,7 +103,7 @@ class GroupedRelation:
         """
         if not aggregates:
             raise QueryError(
-                "agg was given nothing", why="it tells something of a group", how='write agg("count(*) AS n")'
+                "agg was given nothing", why="it needs at least one aggregate", how='write agg("count(*) AS n")'
             )
         from watersmeet.api.relation import Relation  # noqa: PLC0415 -- a relation is grouped
 
@@ -119,7 +119,7 @@ class GroupedRelation:
         return "window" if window_of(self.shape, sql) else self.shape.spark_name(sql)
 
     def count(self) -> "Relation":
-        """How many rows each group has, as ``count``.
+        """The number of rows of each group, as ``count``.
 
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
@@ -129,7 +129,7 @@ class GroupedRelation:
         return self.agg("count(*) AS count")
 
     def sum(self, *columns: str) -> "Relation":
-        """The sum of each of some columns, or of all that have numbers.
+        """The sum of each of some columns, or of all numeric columns.
 
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
@@ -140,7 +140,7 @@ class GroupedRelation:
         return self._of_each("sum", columns)
 
     def avg(self, *columns: str) -> "Relation":
-        """The average of each of some columns, or of all that have numbers.
+        """The average of each of some columns, or of all numeric columns.
 
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
@@ -152,7 +152,7 @@ class GroupedRelation:
     mean = avg
 
     def min(self, *columns: str) -> "Relation":
-        """The least value of each of some columns, or of all that have numbers.
+        """The least value of each of some columns, or of all numeric columns.
 
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
@@ -162,7 +162,7 @@ class GroupedRelation:
         return self._of_each("min", columns)
 
     def max(self, *columns: str) -> "Relation":
-        """The greatest value of each of some columns, or of all that have numbers.
+        """The greatest value of each of some columns, or of all numeric columns.
 
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
@@ -182,19 +182,19 @@ class GroupedRelation:
         if not found:
             raise QueryError(
                 f"{function} was given no columns",
-                why="the relation has none by themselves that have numbers: a stream is one column",
+                why="the relation has no numeric columns of its own: a joined stream is one struct column",
                 how=f'name some, as in .{function}("A.x")',
             )
         return found
 
     def __getattr__(self, name: str) -> Never:
-        """Refuse what Spark's groups can do besides, in words."""
+        """Refuse Spark's other methods of groups, with a reason."""
         if name.startswith("_"):
             raise AttributeError(name)
         raise UnsupportedCallError(
             f"groups have no {name}",
-            why="they are told with agg, count, sum, avg, mean, min, max, and over for the last rows",
-            how='write agg("count(*) AS n"), or do it with what the sink holds',
+            why="they have agg, count, sum, avg, mean, min, max, and over for the last rows",
+            how='write agg("count(*) AS n"), or do it on what the sink has written',
         )
 
 

@@ -87,7 +87,7 @@ def _are_names(on: object) -> bool:
 
 
 def _without_predicates(condition: str, joined: Shape) -> str:
-    """A condition as Spark can look at it: functions of the user's are not known to it."""
+    """A condition as Spark can analyse it: user functions are replaced."""
     if not has_predicate(condition):
         return condition
     scope = Scope(streams_of(joined.node), case_sensitive=joined.flow.case_sensitive)

@@ -8,9 +8,9 @@ from watersmeet.runners.spark.run import HISTORIES
 
 
 def metrics(event: object) -> dict[str, Any]:
-    """Our metrics of the epoch that a progress event of a ``StreamingQueryListener`` tells of.
+    """Watersmeet's metrics for the epoch in a progress event of a ``StreamingQueryListener``.
 
-    They are those that ``query.lastProgress`` has under ``customMetrics``; of other queries there are none.
+    They are those under ``customMetrics`` in ``query.lastProgress``; for other queries the result is empty.
 
     >>> from pyspark.sql.streaming import StreamingQueryListener
     >>> import watersmeet as wm

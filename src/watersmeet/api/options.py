@@ -1,4 +1,4 @@
-"""Options of a query: names, values and defaults, checked when they are set or at the latest before anything runs."""
+"""Options of a query: names, values and defaults, checked at the latest before anything runs."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -79,7 +79,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def parse(options: Mapping[str, object], sink: str) -> tuple[Options, dict[str, str]]:
-    """Tell our options from the sink's, refusing what neither knows.
+    """Separate Watersmeet's options from those of the sink, and refuse unknown ones.
 
     >>> ours, theirs = parse({"memoryBudget": "64m", "compression": "zstd"}, "parquet")
     >>> ours.memory_budget_bytes, theirs
@@ -106,13 +106,13 @@ def _agreeing(options: Options) -> Options:
     if options.ring_scheme not in (None, "psp") and options.memory_budget_bytes is not None:
         raise OptionError(
             f"ringScheme is {options.ring_scheme}, and memoryBudget is set",
-            why="its sites hold copies of what others store, which do not count against a budget",
+            why="its sites hold copies of other sites' state, which do not count against a budget",
             how="leave ringScheme out: psp holds no copies",
         )
     if options.ring_relocation is not None and options.ring_goal is None:
         raise OptionError(
             f"ringRelocation is {options.ring_relocation}, and there is no ringGoal",
-            why="it says how groups go to other sites when a ring gets another length, and only a goal gives it one",
+            why="it says how groups move when the number of a ring's sites changes, and only a goal changes it",
             how='set ringGoal to "latency" or "output", or leave ringRelocation out',
         )
     if not options.site_weights:
@@ -133,7 +133,7 @@ def refuse_without_ring(options: Options, plan: Plan) -> None:
     if given and not any(operator.kind == "ring" for operator in plan.operators):
         raise OptionError(
             f"{_and(given)} {'is' if len(given) == 1 else 'are'} set, and the query has no ring",
-            why="every join of it has an equality, so rows go to the site of their key",
+            why="each of its joins has an equality, so rows go to the site of their key",
             how=f"leave {_and(given)} out",
         )
 
@@ -198,7 +198,7 @@ def _one_of(names: Iterable[str], kind: str):  # type: ignore[no-untyped-def]  #
 
 
 def _weights(name: str, value: object) -> tuple[float, ...]:
-    """A weight for every site; of those without one no group is a first home."""
+    """A weight for every site; those with weight 0 get no groups at first."""
     texts = [text.strip() for text in _text(value).split(",")]
     is_read = len(texts) <= MAX_SITES and all(_WEIGHT.fullmatch(text) for text in texts)
     weights = tuple(map(float, texts)) if is_read else ()
@@ -210,7 +210,7 @@ def _weights(name: str, value: object) -> tuple[float, ...]:
 def _moment(name: str, value: object) -> str:
     text = _text(value).strip().lower()
     if text not in get_args(CleanupMoment):
-        raise _bad(name, value, "idle (also when input pauses) or end (only at the end, or when asked for)", "idle")
+        raise _bad(name, value, "idle (also when input pauses) or end (only at the end, or on request)", "idle")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Predicates: functions of the user's that decide which rows are joined."""
+"""Predicates: user functions that decide which rows are joined."""
 
 import inspect
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class Predicate:
 
     @property
     def name(self) -> str:
-        """What the function is called."""
+        """The name of the function."""
         return getattr(self.function, "__name__", type(self.function).__name__)
 
     def call(self, name: str) -> str:
@@ -30,7 +30,7 @@ class Predicate:
 
 
 def _check_arguments(made: Predicate, how: str) -> None:
-    """A function that does not tell what it takes is only known once it is called."""
+    """A function without an inspectable signature is checked when it is called."""
     try:
         signature = inspect.signature(made.function)
     except (TypeError, ValueError):
@@ -49,7 +49,7 @@ def predicate(function: Callable[..., Any], *columns: str) -> Predicate:
     """A vectorised Python function that decides which rows a join brings together.
 
     It is called with Arrow arrays, the columns of many pairs of rows at a time, and returns a boolean for each: an
-    Arrow array, or one of numpy's; null is no match. It has to depend on its arguments alone.
+    Arrow or NumPy array; null is no match. Its result must depend on its arguments alone.
 
     >>> import pyarrow.compute as pc
     >>> import watersmeet as wm
@@ -59,7 +59,7 @@ def predicate(function: Callable[..., Any], *columns: str) -> Predicate:
     Traceback (most recent call last):
     watersmeet.model.errors.QueryError: [QueryError] a predicate is 'A.code': it has to be a function. To fix it, ...
     """
-    how = 'write wm.predicate(fn, "A.x", "B.y") with a function of as many Arrow arrays'
+    how = 'write wm.predicate(fn, "A.x", "B.y") with a function that takes one Arrow array for each column'
     if not callable(function):
         raise QueryError(f"a predicate is {function!r}", why="it has to be a function", how=how)
     for column in columns:
@@ -77,6 +77,6 @@ def predicate(function: Callable[..., Any], *columns: str) -> Predicate:
         raise QueryError(
             f"{made} cannot be sent to Spark's workers",
             why=f"it cannot be pickled ({error})",
-            how="let it hold no connections, locks or sessions; open these inside of the function",
+            how="keep connections, locks and sessions out of it; open these inside the function",
         ) from error
     return made

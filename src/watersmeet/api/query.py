@@ -1,4 +1,4 @@
-"""`Query`: the handle of a running query, with Spark's names and a few of our own."""
+"""`Query`: the handle of a running query, with the methods of Spark's `StreamingQuery` and a few more."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ Progress = dict[str, Any]
 
 
 class Query:
-    """A running query, as `StreamWriter.start` gives it."""
+    """A running query, as returned by `StreamWriter.start`."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -40,12 +40,12 @@ class Query:
 
     @property
     def isActive(self) -> bool:
-        """Whether it still runs."""
+        """Whether the query is running."""
         return self._run.is_active
 
     @property
     def status(self) -> Progress:
-        """What Spark is doing for it just now."""
+        """Spark's current status of the query."""
         return dict(self._run.query.status)
 
     @property
@@ -60,9 +60,9 @@ class Query:
         return self._run.progress()
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:
-        """Wait for the end, at most ``timeout`` seconds; raises what the query failed with.
+        """Wait for the end, at most ``timeout`` seconds; raises the exception that ended the query.
 
-        With a timeout it tells whether the query has ended. With ``availableNow`` the results are then complete.
+        With a timeout it returns whether the query has ended. With ``availableNow`` the results are then complete.
         """
         ended = self._run.wait(timeout)
         failure = self._run.failure() if ended else None
@@ -71,9 +71,9 @@ class Query:
         return ended if timeout is not None else None
 
     def processAllAvailable(self) -> None:
-        """Wait until all input that is there now has been joined and given to the sink.
+        """Wait until all input available now has been joined and given to the sink.
 
-        Results that spilled groups are missing are not waited for: see `cleanup`.
+        It does not wait for results that spilled groups miss: see `cleanup`.
         """
         try:
             self._run.process_all()
@@ -81,18 +81,18 @@ class Query:
             raise self._run.failure() or error from error
 
     def stop(self) -> None:
-        """Stop; what the current epoch has not committed is done again after a restart."""
+        """Stop the query; an epoch that is not committed is repeated after a restart."""
         self._run.stop()
         self._run.wait(None)
 
     def exception(self) -> Exception | None:
-        """What the query failed with, or None."""
+        """The exception that ended the query, or None."""
         return self._run.failure()
 
     def cleanup(self) -> None:
-        """Join all input that is there now, and produce all results that spilled groups are missing.
+        """Join all input available now, and produce all results that spilled groups miss.
 
-        The query goes on meanwhile; what is spilled after the call is not waited for.
+        The query continues meanwhile; groups that are spilled after the call are not waited for.
         """
         if self._run.query.isActive:
             self.processAllAvailable()
@@ -119,7 +119,7 @@ class Query:
 
     @property
     def registry(self) -> QueryRegistry:
-        """Which component runs when which event holds: spilling, cleanup, and what drops state. It may be changed."""
+        """The registry that maps events to components: spilling, cleanup, and dropping state. It can be changed."""
         return self._registry
 
     def state(self) -> DataFrame:

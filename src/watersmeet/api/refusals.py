@@ -1,4 +1,4 @@
-"""Methods of Spark's DataFrames that a relation does not have: why not, and what to do instead."""
+"""Methods of Spark's DataFrames that a relation does not have: the reason, and an alternative."""
 
 from watersmeet.model.errors import UnsupportedCallError
 
@@ -32,15 +32,19 @@ _REASONS = [
     ),
     (
         _AGGREGATES,
-        "a stream's groups are told with groupBy and agg",
-        'write groupBy("A.k").agg("count(*) AS n"), or aggregate what the sink holds',
+        "a stream is aggregated with groupBy and agg",
+        'write groupBy("A.k").agg("count(*) AS n"), or aggregate what the sink has written',
     ),
     (
         _ORDERS,
         "results come as they are found, without end",
-        "sort or cut what the sink holds, or each epoch in a function given to writeStream.foreachBatch",
+        "sort or limit what the sink has written, or each epoch in a function given to writeStream.foreachBatch",
     ),
-    (_BEFORE, "it is no join, filter or projection", "do it on the DataFrame before flow.stream(...)"),
+    (
+        _BEFORE,
+        "only joins, filters, projections and aggregates are supported",
+        "do it on the DataFrame before flow.stream(...)",
+    ),
     (
         _IN_A_FUNCTION,
         "only Spark's own DataFrames have it",
@@ -48,10 +52,14 @@ _REASONS = [
     ),
     (_LAYOUT, "the engine lays state out itself", "leave it out; see the options sites and partitionGroups"),
     ("write", "a stream is written while it runs", "use writeStream"),
-    ("crossJoin", "rows are found by an equality of their columns", 'write a.join(b, "id")'),
+    (
+        "crossJoin",
+        "a join has a condition, and joins without an equality need windows or a memory budget",
+        'write a.join(b, "id"), or a.join(b, on="TRUE") for streams with windows',
+    ),
     (
         "withWatermark",
-        "a stream is told it when it is registered",
+        "the watermark belongs to the stream, and is given when that is registered",
         'write flow.stream("A", df, time="ts", watermark="1 minute")',
     ),
 ]
@@ -59,7 +67,7 @@ REFUSED = {name: (why, how) for names, why, how in _REASONS for name in names.sp
 
 
 def refused_call(name: str) -> UnsupportedCallError | None:
-    """The error for a method of a DataFrame's, or None where it is no such name.
+    """The error for a method of Spark's DataFrames, or None if the name is not one of them.
 
     >>> print(refused_call("show"))
     [UnsupportedCallError] a relation has no show: a stream's results never end. To fix it, write them, as \

@@ -1,4 +1,4 @@
-"""`QueryRegistry`: which component of a query runs when which event holds, to be read and changed while it runs."""
+"""`QueryRegistry`: maps events to the components of a query; it can be read and changed while the query runs."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -9,10 +9,10 @@ from watersmeet.model.errors import OptionError
 
 
 class QueryRegistry:
-    """The registry of a running query, as `Query.registry` gives it: its entries, and what changes them.
+    """The registry of a running query, as returned by `Query.registry`: its entries, and methods that change them.
 
-    A change takes effect with the next step, and is told in `Query.events`. It changes when results come and what that
-    costs, and never which results there are. A restarted query begins with the registry that its options say.
+    A change takes effect with the next step, and appears in `Query.events`. It changes when results come and at what
+    cost, never which results. A restarted query begins with the registry that its options imply.
 
     >>> import watersmeet as wm
     >>> flow = wm.Flow(spark)
@@ -51,7 +51,7 @@ class QueryRegistry:
         return "\n".join(line.rstrip() for line in lines)
 
     def threshold(self, event: str) -> float:
-        """When an event holds: seconds of StreamEmpty, the part of a run or of the budget of the others.
+        """The threshold of an event: seconds for StreamEmpty, a fraction of a run or of the budget for the others.
 
         >>> from watersmeet.driver.coordinator import Coordinator
         >>> from watersmeet.adapt.policy import MemoryOptions
@@ -61,7 +61,7 @@ class QueryRegistry:
         return self._coordinator.registry.threshold(event)
 
     def set(self, event: str, threshold: float) -> None:
-        """Let an event hold at another threshold."""
+        """Change an event's threshold."""
         if event == "MemoryLimitReached" and not self._coordinator.options.is_limited:
             raise OptionError(
                 f"the threshold of {event} is set, and the query has no memoryBudget",
@@ -71,19 +71,19 @@ class QueryRegistry:
         self._change(lambda old: old.with_threshold(event, threshold), f"{event} was set to {threshold}")
 
     def add(self, event: str, component: str) -> None:
-        """Let an event call a component."""
+        """Add a component to an event."""
         self._change(lambda old: old.with_listener(event, component), f"{component} was added to {event}")
 
     def remove(self, event: str, component: str | None = None) -> None:
-        """Let an event not call a component any more, or none at all."""
+        """Remove a component from an event, or all of them."""
         self._change(lambda old: old.without(event, component), f"{component or 'all'} of {event} was removed")
 
     def reset(self) -> None:
-        """Go back to what is registered where nobody says otherwise."""
+        """Restore the default registry."""
         self._change(lambda _: Registry(), "the registry was reset")
 
     def _change(self, change: Callable[[Registry], Registry], reason: str) -> None:
-        """One change after the other, whichever threads they come from; what changes nothing is not told."""
+        """Apply changes one at a time, from any thread; a change without effect is no event."""
         with self._changing:
             old = self._coordinator.registry
             new = change(old)

@@ -1,4 +1,4 @@
-"""`Relation`: a stream, or a join of streams, with filters and a projection. A sibling of Spark's DataFrame."""
+"""`Relation`: a stream, or a join of streams, with filters and a projection. The counterpart of Spark's DataFrame."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -31,19 +31,20 @@ P = ParamSpec("P")
 
 
 class Relation:
-    """Rows to come: one struct column per stream, until `select` says otherwise.
+    """Streaming rows: one struct column per stream, until `select` changes that.
 
-    Relations are values; every method gives a new one. Mistakes are told at once. A column is named as in Spark, by
-    ``"A.x"``, ``F.col("A.x")``, ``a.x`` or ``a["x"]``; the stream can be left out where only one has it.
+    Relations are immutable; every method returns a new one, and raises at once if the call is wrong. Columns are named
+    as in Spark: ``"A.x"``, ``F.col("A.x")``, ``a.x`` or ``a["x"]``; the stream can be omitted where only one has the
+    column.
     """
 
     def __init__(self, shape: Shape) -> None:
         self._shape, self._flow, self._view = shape, shape.flow, shape.view
 
     def join(self, *others: "Relation | On", on: On | None = None, how: str | None = None) -> "Relation":
-        """Join with other relations: an operator above this one. ``on`` and ``how`` may come by position, as in Spark.
+        """Join with other relations in an operator above this one. ``on`` and ``how`` may be positional, as in Spark.
 
-        ``on`` is a column that all have, a list of such, a condition in SQL, or one or several Columns.
+        ``on`` is a column that all have, a list of such columns, a condition in SQL, or Columns or predicates.
 
         >>> import watersmeet as wm
         >>> flow = wm.Flow(spark)
@@ -60,9 +61,9 @@ class Relation:
         return join_relations(self._flow, (self, *others), on, how)
 
     def where(self, condition: Item) -> "Relation":
-        """Keep the rows for which a condition holds, which is pushed below the joins.
+        """Keep the rows for which a condition holds; the condition is pushed below the joins.
 
-        A Column that has no SQL, as one of a Python function, is evaluated on the results.
+        A Column that has no SQL, such as a Python UDF, is evaluated on the results.
 
         >>> import watersmeet as wm
         >>> flow = wm.Flow(spark)
@@ -81,7 +82,7 @@ class Relation:
     def select(self, *items: Item | list[Item]) -> "Relation":
         """Project to expressions: SQL texts as ``"A.x"``, ``"D.y AS y"`` or ``"A.*"``, or Spark's Columns.
 
-        State keeps only the columns that are needed above. What a Column without SQL reads is not seen: it needs all.
+        State keeps only the columns that the query needs, or all if there is a Column without SQL.
 
         >>> import watersmeet as wm
         >>> flow = wm.Flow(spark)
@@ -101,7 +102,7 @@ class Relation:
     def groupBy(self, *cols: Item | list[Item]) -> GroupedRelation:
         """Group rows by columns or expressions, as ``"A.k"`` or ``"window(A.ts, '1 minute')"``; then `agg`.
 
-        With ``outputMode("append")`` a group comes once, when no row for it can come any more; with ``"update"``
+        With ``outputMode("append")`` a group is emitted once, when no row for it can arrive any more; with ``"update"``
         whenever it has changed.
 
         >>> import watersmeet as wm
@@ -117,7 +118,7 @@ class Relation:
     groupby = groupBy
 
     def distinct(self) -> "Relation":
-        """Rows without repetition: each comes once, when it first comes.
+        """Distinct rows: each is emitted once, when it first arrives.
 
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
@@ -127,7 +128,7 @@ class Relation:
         return Relation(distinct(self._shape, None))
 
     def dropDuplicates(self, subset: list[str] | None = None) -> "Relation":
-        """Rows without repetition, told apart by some columns: the first that comes of each; any of an epoch's.
+        """Rows with distinct values in some columns: the first to arrive; of several in one epoch, any of them.
 
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
@@ -173,7 +174,7 @@ class Relation:
         return relation
 
     def withColumnRenamed(self, existing: str, new: str) -> "Relation":
-        """Rename a column; as in Spark, nothing happens where there is none of that name.
+        """Rename a column; as in Spark, an unknown name is ignored.
 
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
@@ -193,7 +194,7 @@ class Relation:
         return relation
 
     def drop(self, *cols: Item) -> "Relation":
-        """Leave columns out; as in Spark, names that are not there are passed over.
+        """Drop columns; as in Spark, unknown names are ignored.
 
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
@@ -212,7 +213,7 @@ class Relation:
     def alias(self, alias: str) -> "Relation":
         """Give the relation a name: its columns are then ``V.x``, and in a joined row it is the struct column ``V``.
 
-        A stream under an alias is a stream of its own, so that it can be joined with itself.
+        A stream under an alias is a separate stream, so a stream can be joined with itself.
 
         >>> import watersmeet as wm
         >>> rates = wm.Flow(spark).stream("A", spark.readStream.format("rate").load())
@@ -232,19 +233,19 @@ class Relation:
     def transform(
         self, func: "Callable[Concatenate[Relation, P], Relation]", *args: P.args, **kwargs: P.kwargs
     ) -> "Relation":
-        """What a function makes of the relation, for chains of such functions."""
+        """Apply a function that takes and returns a relation, for chaining."""
         made = func(self, *args, **kwargs)
         if not isinstance(made, Relation):
             raise QueryError(
                 f"the function given to transform made {made!r}",
-                why="it has to give a relation",
-                how="return what a method of the relation gives",
+                why="it must return a relation",
+                how="return the result of a method of the relation",
             )
         return made
 
     @property
     def schema(self) -> StructType:
-        """The columns and types that a sink gets.
+        """The schema of the rows that a sink gets.
 
         >>> import watersmeet as wm
         >>> wm.Flow(spark).stream("A", spark.readStream.format("rate").load()).schema.simpleString()
@@ -279,7 +280,7 @@ class Relation:
         self._shape.frame().printSchema(level)
 
     def explain(self, extended: object = None, mode: object = None) -> None:
-        """Print the plan: operators, keys, what state keeps. The arguments are Spark's, and change nothing.
+        """Print the plan: operators, keys, and the columns in the state. The arguments are Spark's, and have no effect.
 
         >>> import watersmeet as wm
         >>> flow = wm.Flow(spark)
@@ -298,7 +299,7 @@ class Relation:
 
     @property
     def writeStream(self) -> "StreamWriter":
-        """Say where the rows go, and start.
+        """The writer that sets the sink and starts the query.
 
         >>> import watersmeet as wm
         >>> flow = wm.Flow(spark)
@@ -312,7 +313,7 @@ class Relation:
 
     @property
     def shape(self) -> Shape:
-        """What it is made of."""
+        """The parts of the relation."""
         return self._shape
 
     @property

@@ -1,7 +1,7 @@
-"""What a group is told, read from SQL: calls of aggregate functions, and expressions over them.
+"""The aggregates of a group, read from SQL: calls of aggregate functions, and expressions over them.
 
 ``sum(a) / count(*) AS ratio`` is two aggregates, and a column that Spark makes of their values and of the group's keys
-when these come out. An aggregate that is written twice is told once.
+when these come out. An aggregate that is written twice is computed once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ _TOLD = "count, count_if, sum, avg, min, max, stddev, variance, approx_count_dis
 class Call:
     """A call of an aggregate function by the name of its value: of some SQL over the streams' columns, or of rows.
 
-    ``spark_sql`` is what Spark's analyser tells the type of.
+    Spark's analyser gives the type of ``spark_sql``.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Call:
 
 @dataclass
 class Telling:
-    """Collects the calls that are made of groups, and the columns that are shown of an aggregate of some name."""
+    """Collects the aggregate calls of a query and the columns that are shown of an aggregate."""
 
     shape: Shape
     aggregate: str
@@ -60,7 +60,7 @@ class Telling:
     calls: list[Call] = field(default_factory=list)
 
     def add(self, text: str) -> Output:
-        """Tell something of each group; gives the column that shows it."""
+        """Add an aggregate; returns the column that shows it."""
         tree = parse(text, exp.Expr)
         body, name = (tree.this, tree.alias) if isinstance(tree, exp.Alias) else (tree, text)
         if _is_call(body):
@@ -85,7 +85,7 @@ class Telling:
         return write(whole)
 
     def _name_of(self, tree: exp.Expr, text: str) -> exp.Column:
-        """The column of a call within an expression: one that is told already, or another that is not shown."""
+        """The column of a call within an expression: an existing one, or a new one that is not shown."""
         made = self._call(tree, write(tree), write(tree))
         same = next((each for each in self.calls if (each.function, each.sql) == (made.function, made.sql)), None)
         if same is None:
@@ -108,7 +108,7 @@ class Telling:
             named = next((key for key in self.keys if key.sql == sql), None)
         if named is None:
             raise QueryError(
-                f"a group is told {text}",
+                f"agg was given {text}",
                 why=f"{write(top)} is neither in an aggregate nor what rows are grouped by",
                 how=f"group by it, too, or write an aggregate of it, as max({write(top)})",
             )
@@ -141,7 +141,7 @@ class Telling:
         """What is aggregated, as SQL over the streams' columns; None where rows are counted."""
         if isinstance(argument, exp.Distinct):
             if called != "count":
-                raise UnsupportedError(f"a group is told {text}", why="only count takes DISTINCT", how="leave it out")
+                raise UnsupportedError(f"agg was given {text}", why="only count takes DISTINCT", how="leave it out")
             return _together([self._rewritten(each) for each in argument.expressions])
         if called == "count_if":
             return f"CASE WHEN {self._rewritten(argument)} THEN 1 END"
@@ -185,7 +185,7 @@ def _calls(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 def _untold(text: str) -> UnsupportedError:
     return UnsupportedError(
-        f"a group is told {text}",
-        why=f"aggregates are {_TOLD}, of one expression, and what is computed of them and of the group's keys",
+        f"agg was given {text}",
+        why=f"aggregates are {_TOLD}, each of one expression, and expressions over them and the group's keys",
         how="use one of these",
     )

@@ -1,4 +1,4 @@
-"""`StreamWriter`: Spark's verbs for where results go and how the query runs."""
+"""`StreamWriter`: the sink, the options and the trigger of a query, with the methods of Spark's writer."""
 
 import atexit
 import shutil
@@ -80,13 +80,13 @@ class StreamWriter:
     def foreach(self, f: Callable[[Row], object] | object) -> Self:
         """Give every row to a function, or to an object with ``process`` and perhaps ``open`` and ``close``.
 
-        As in Spark, it is called where the rows are, and ``open`` gets the partition and the epoch: rows of an epoch
-        that is repeated after a crash come again with the same epoch.
+        As in Spark, it is called on the executors, and ``open`` gets the partition and the epoch: rows of an epoch that
+        is repeated after a crash come again with the same epoch.
         """
         return self.foreachBatch(row_function(f))
 
     def option(self, key: str, value: object) -> Self:
-        """Set an option of Watersmeet's or of the sink's; names are those of the reference, in any case."""
+        """Set an option of Watersmeet or of the sink; names are not case-sensitive."""
         _text("option", key, "memoryBudget")
         self._options = {name: old for name, old in self._options.items() if name.lower() != key.lower()}
         self._options[key] = value
@@ -99,24 +99,24 @@ class StreamWriter:
         return self
 
     def outputMode(self, outputMode: str) -> Self:
-        """``append``, or ``update``: groups of an aggregate come whenever they change. Joined rows come once anyway."""
+        """``append``, or ``update``: groups are emitted whenever they change. Joined rows are emitted once in both."""
         mode = _text("outputMode", outputMode, "append").lower()
         if mode not in ("append", "update"):
             raise UnsupportedError(
                 f"outputMode is {outputMode!r}",
-                why="results are only ever added, and no sink is given all of them again",
+                why="results are only added, and no sink gets all of them again",
                 how="use 'append', or 'update' for groups as they change",
             )
         self._mode = mode
         return self
 
     def partitionBy(self, *cols: str | list[str]) -> Self:
-        """Lay files out in folders by some columns."""
+        """Write files into folders by some columns."""
         self._partition_by = tuple(names_of("partitionBy", cols)) if any(cols) else ()
         return self
 
     def clusterBy(self, *cols: str | list[str]) -> Self:
-        """Have a table clustered by some columns, where its format can do that."""
+        """Cluster a table by some columns, where its format supports that."""
         self._cluster_by = tuple(names_of("clusterBy", cols)) if any(cols) else ()
         return self
 
@@ -166,7 +166,7 @@ class StreamWriter:
         queryName: str | None = None,
         **options: object,
     ) -> Query:
-        """Start, with a table of the catalog as the sink; it is made if it does not exist."""
+        """Start, with a catalog table as the sink; it is created if it does not exist."""
         self._table = _text("toTable", tableName, "orders")
         if self._format in _TEMPORARY:
             self._format, self._function = "parquet", None
@@ -181,9 +181,9 @@ class StreamWriter:
         queryName: str | None = None,
         **options: object,
     ) -> Query:
-        """Check everything, then start; the query runs until it is stopped, fails or has consumed what there was.
+        """Check everything, then start; the query runs until it is stopped, fails, or is complete (``availableNow``).
 
-        The arguments are Spark's, for those who would rather not call the methods of their names.
+        The arguments are Spark's, and the same as calling the methods of these names.
         """
         calls = ((self.format, format), (self.outputMode, outputMode), (self.queryName, queryName))
         for method, value in calls:
@@ -205,8 +205,8 @@ class StreamWriter:
         if self._mode == "update" and self._relation.shape.is_aggregate and is_file:
             raise UnsupportedError(
                 f"outputMode is 'update' and the sink {self._format}",
-                why="files only grow, and a group would be in them once for every change",
-                how="use 'append', or foreachBatch, which can replace what there was",
+                why="files only grow, so they would have a group once for every change",
+                how="use 'append', or foreachBatch, which can replace earlier rows",
             )
         refuse_unkept(plan)
         refuse_without_ring(options, plan)
@@ -287,7 +287,7 @@ class StreamWriter:
         return Layout(self._partition_by, self._cluster_by)
 
     def _files(self, sink: Sink, plan: Plan, row: pa.Schema) -> ResultFormat | None:
-        """How the site tasks themselves can serve the sink."""
+        """The format in which the site tasks can write the results themselves, or None."""
         projection = self._relation.projection
         if isinstance(sink, FileSink) and not self._partition_by:
             codec = str(self._flow.spark.conf.get("spark.sql.parquet.compression.codec", "snappy"))
@@ -312,7 +312,7 @@ class StreamWriter:
             return folder
         raise OptionError(
             "option checkpointLocation is missing",
-            why=f"without it a query to {self._format} could not go on after a restart",
+            why=f"without it a query into {self._format} could not continue after a restart",
             how='write .option("checkpointLocation", "checkpoints/name")',
         )
 

@@ -9,17 +9,15 @@ from watersmeet.cli.output import Output, OutputOption, progress_console, report
 
 
 def bench(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="The benchmarks to run; all but spill where none is named.")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="The benchmarks to run; by default all but spill.")] = None,
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes; only the counts are judged.")] = False,
     output: OutputOption = Output.text,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON to this file too.")] = None,
 ) -> None:
-    """Run the benchmarks and compare with the figures the project promises.
+    """Run the benchmarks and compare them with the project's targets.
 
-    The exit code is 0 only where all of them hold.
+    The exit code is 0 only if all targets are met.
     """
     with reporting(output):
         from watersmeet.lab.bench.run import run_bench

@@ -39,7 +39,7 @@ class Cleanup(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """Rows of a stream that were not let in, and why."""
+    """Rejected rows of a stream, with the reason."""
 
     stream: str
     reason: str
@@ -116,7 +116,7 @@ def _operator(metrics: Mapping[str, Any]) -> OperatorEpoch:
 
 @dataclass
 class Stop:
-    """The signal that asked to stop, if one did.
+    """The signal that requested a stop, if any.
 
     A handler only notes it: raising from within would break the conversation with the JVM.
     """
@@ -150,7 +150,7 @@ def stop_on_signals() -> Iterator[Stop]:
 
 
 def follow(query: "Query", stop: Stop) -> Iterator[Epoch]:
-    """Give every epoch once it has ended; stop the query when asked to, and raise what it failed with."""
+    """Yield every epoch when it has ended; stop the query when asked to, and raise the exception that ended it."""
     told: set[int] = set()
     running = True
     while running:

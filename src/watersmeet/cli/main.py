@@ -34,7 +34,7 @@ def _tell_version(wanted: bool) -> None:  # noqa: FBT001 -- typer hands the flag
 def _watersmeet(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version.")
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Continuous multi-way joins on Apache Spark: exact results, adapting while they run."""

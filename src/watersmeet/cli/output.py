@@ -1,4 +1,4 @@
-"""How commands speak: results on stdout, mistakes as one paragraph on stderr, or everything as JSON on stdout."""
+"""The output of commands: results on stdout, errors as one paragraph on stderr, or everything as JSON on stdout."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 class Output(StrEnum):
-    """For whom a command writes."""
+    """The form of a command's output."""
 
     text = "text"
     json = "json"
@@ -52,7 +52,7 @@ def size(count: int) -> str:
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Tell of what may surprise in a line on stderr, without the place in our code that noticed it."""
+    """Show warnings as lines on stderr, without a place in the code."""
     usual = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     try:

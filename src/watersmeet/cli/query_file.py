@@ -35,7 +35,7 @@ _MODES = ("append", "update")
 
 
 def load(path: Path) -> QueryFile:
-    """Read a file, refusing whatever is not understood."""
+    """Read a file, and refuse unknown keys and wrong values."""
     tables = _convert(_read(path), Tables, str(path))
     query = QueryFile(
         streams={name: _convert(each, StreamTable, f"[streams.{name}]") for name, each in tables.streams.items()},
@@ -90,7 +90,7 @@ def _convert(table: Table, kind: type[AnyTable], where: str) -> AnyTable:
 
 
 def _readable(problem: str) -> str:
-    """A message of msgspec's in the words of a file.
+    """A message of msgspec in the terms of the file.
 
     >>> _readable("Object missing required field `format`"), _readable("Expected `str`, got `int` - at `$.path`")
     ('it has no key format', 'path: expected str, got int')
@@ -110,7 +110,7 @@ def _hint(key: str, known: tuple[str, ...]) -> str:
 
 
 def _check_times(name: str, stream: StreamTable) -> None:
-    """Lengths of time are such, and are of times."""
+    """Check that durations are valid and belong to streams with a time."""
     lengths = {"window": stream.window, "watermark": stream.watermark}
     for key, length in lengths.items():
         if length is not None:
@@ -118,30 +118,30 @@ def _check_times(name: str, stream: StreamTable) -> None:
             if stream.time is None:
                 raise QueryError(
                     f"[streams.{name}] has a {key} and no time",
-                    why=f"a {key} is a length of event time, and no column is said to hold it",
+                    why=f"a {key} is a length of event time, and the stream has no column for it",
                     how='name the column of its timestamps, as in time = "ts"',
                 )
 
 
 def _check_punctuations(query: QueryFile) -> None:
-    """They are of streams of the file."""
+    """Check that punctuations belong to streams of the file."""
     for name in query.punctuations:
         if name not in query.streams:
             raise UnknownNameError(
                 f"the file has [punctuations.{name}] and no [streams.{name}]",
-                why="punctuations tell which rows of a stream will not come any more",
+                why="punctuations belong to a stream",
                 how=f"correct it ({nearest(name, query.streams)})",
             )
 
 
 def _check_groups(query: QueryFile) -> None:
-    """Groups are told something of, and come out in a mode there is."""
+    """Check aggregates and output mode."""
     for key, value in {"group_by": query.group_by, "over": query.over, "having": query.having}.items():
         if value is not None and not query.aggregate:
             raise QueryError(
                 f"the file has {key} and no aggregate",
-                why="nothing is told of the groups",
-                how='write above all tables what is, as in aggregate = ["count(*) AS n"]',
+                why="groups need aggregates",
+                how='write them above all tables, as in aggregate = ["count(*) AS n"]',
             )
     if query.distinct and query.aggregate:
         raise QueryError(
@@ -161,7 +161,7 @@ def _check_groups(query: QueryFile) -> None:
 
 
 def _check_joins(query: QueryFile) -> None:
-    """Every join speaks of what stands above it, and nothing is left over."""
+    """Check that joins read streams or joins above them, and that each of these is read."""
     if not query.joins and (query.aggregate or query.distinct) and len(query.streams) == 1:
         return
     if not query.joins:
@@ -191,7 +191,7 @@ def _use(name: str, unused: dict[str, str], query: QueryFile) -> None:
     names = [*query.streams, *(join.name for join in query.joins if join.name)]
     if name in names:
         raise DuplicateNameError(
-            f"{name} is joined twice, or before it is there",
+            f"{name} is joined twice, or before it is defined",
             why="joins are read from top to bottom, and each result goes into one of them",
             how="put the joins in order; to join a stream with itself, describe it twice under two names",
         )
@@ -235,7 +235,7 @@ def _placed(folder: Path, options: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _place(folder: Path, path: Any) -> Any:
-    """A relative path, seen from a folder; a URL and an absolute path are what they are.
+    """A relative path in a folder; URLs and absolute paths do not change.
 
     >>> _place(Path("/home/me"), "data/orders"), _place(Path("/home/me"), "s3://bucket/x")
     ('/home/me/data/orders', 's3://bucket/x')

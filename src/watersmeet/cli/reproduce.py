@@ -21,8 +21,10 @@ SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(help="The experiments to run.", show_default=False)] = None,
     *,
-    every: Annotated[bool, typer.Option("--all", help="Run all experiments; what they share is run once.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="List the experiments, and run none.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Run all experiments; runs that they share are run once.")
+    ] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the experiments without running any.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(

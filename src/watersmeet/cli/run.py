@@ -1,4 +1,4 @@
-"""`watersmeet run`: a query described in a file, from start to stop."""
+"""`watersmeet run`: runs a query that is described in a file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,8 +28,8 @@ def run(
     `[trigger]` (available_now or processing_time) and `[spark]` (master, app_name, conf). Relative paths start at the
     file's folder.
 
-    Ctrl-C stops the query cleanly; run the file again to go on from its checkpoint. With --output json every epoch is
-    a line of JSON, and the last line sums up.
+    Ctrl-C stops the query cleanly; run the file again to continue from its checkpoint. With --output json every epoch
+    is a line of JSON, and the last line is a summary.
     """
     with reporting(output):
         from watersmeet.cli.query_file import load

@@ -120,5 +120,5 @@ def _table(*names: str) -> "Table":
 
 
 def _inputs(manifest: "Manifest") -> dict[str, str]:
-    """What each operator joins, as the plan in the manifest tells it."""
+    """The inputs of each operator, from the plan in the manifest."""
     return {each.id: ", ".join(source.name for source in each.inputs) for each in manifest.plan.operators}

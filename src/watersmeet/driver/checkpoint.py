@@ -67,21 +67,21 @@ class Checkpoint:
         return self.offsets.planned() <= self.manifest.batch
 
     def commit(self, changes: Sequence[Change]) -> None:
-        """Make the next version of some changes."""
+        """Commit the next version with some changes."""
         self.manifest = self.store.commit(self.manifest, changes)
 
     def check_owner(self) -> None:
-        """Stop before the sink is touched, or a version committed, if another driver has taken the checkpoint over."""
+        """Raise if another driver has taken over, before rows go to the sink or a version is committed."""
         self.ownership.check()
 
     def begin(self, retained: int) -> None:
-        """Delete what earlier drivers left behind; from now on, so many versions are retained."""
+        """Delete leftovers of earlier drivers, and set the number of versions to retain."""
         clear_effects(self.storage, EpochId(self.manifest.version))
         self.collector = Collector(self.store, retained)
         self.collector.start()
 
     def collect(self) -> None:
-        """Delete what no retained version names any more; what cannot be deleted stays for a later time."""
+        """Delete files that no retained version names; those that cannot be deleted now are deleted later."""
         try:
             clear_effects(self.storage, EpochId(self.manifest.version))
         except StorageError as error:
@@ -94,7 +94,7 @@ class Checkpoint:
         return EventLog(self.store).all()
 
     def close(self) -> None:
-        """Let another driver have it."""
+        """Release the checkpoint for other drivers."""
         if self.lock is not None:
             self.lock.release()
             self.lock = None
@@ -116,7 +116,7 @@ class Expectation:
     sites_follow: bool = False
 
     def first_manifest(self) -> Manifest:
-        """The state of a query that has seen nothing."""
+        """The state of a query without any rows."""
         groups = self.groups or self.default_groups
         routing = spread(groups, self.sites, self.weights)
         states = {operator.id: OperatorState(routing) for operator in self.plan.operators}
@@ -163,7 +163,7 @@ def open_checkpoint(
 def plan_to_go_on_with(location: str, plan: Plan) -> Plan:
     """The plan of a query on a checkpoint: the stored one where its state can serve the query, else the query's own.
 
-    What is wrong with the checkpoint is told when it is opened.
+    Errors of the checkpoint are raised when it is opened.
     """
     try:
         manifest = VersionStore(state_storage(location), "").latest()
@@ -185,13 +185,13 @@ def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
         raise CheckpointMismatchError(
             f"{storage.url} belongs to another query",
             why=difference(stored, wanted),
-            how="use a new checkpointLocation for the changed query, or start the query the checkpoint was made by; "
-            "what may change is told in docs/how-to/recover.md",
+            how="use a new checkpointLocation for the changed query, or start the query that made the checkpoint; "
+            "docs/how-to/recover.md lists what may change",
         )
     if manifest.original not in (None, expected.plan):
         raise CheckpointMismatchError(
             f"{storage.url} belongs to this query, but its output has changed, and it goes on with another plan",
-            why="what is done to the results is part of that plan",
+            why="the output is part of that plan",
             how="start the query with the output it had, or use a new checkpointLocation for the changed one",
         )
     if expected.groups is not None and expected.groups != manifest.groups:
@@ -209,7 +209,7 @@ def _check(storage: Storage, manifest: Manifest, expected: Expectation) -> None:
 
 
 def _check_offsets(location: str, offsets: Offsets, manifest: Manifest) -> None:
-    """The log of the input and the manifest must be of one moment, or new input would be taken for old, or left out."""
+    """Check that the log of the input and the manifest match; otherwise input would be repeated or skipped."""
     planned, finished = offsets.planned(), offsets.finished()
     if planned < manifest.batch or finished > manifest.batch:
         raise CheckpointCorruptError(

@@ -61,12 +61,12 @@ COMPONENTS: Mapping[type, str] = {
 """The policies that are components. "purge" is done with merges, as runs are written anew (`MergePolicy`)."""
 
 _SEEN = (DropRows, Reroute, MoveGroups)
-"""What the policies after the one that suggested it have to know of, beside all that movers change."""
+"""Changes that later policies must see, besides those of movers."""
 
 
 @runtime_checkable
 class Holding(Protocol):
-    """A policy that alone places some groups: no other mover does anything to them."""
+    """A policy that alone places some groups: no other mover may change them."""
 
     def holds(self, manifest: Manifest) -> Mapping[OperatorId, GroupSet]:
         """The groups."""
@@ -137,21 +137,21 @@ class Coordinator:
         return cls(policies, cleaning, options, movers=moving, purging=purging)
 
     def change_registry(self, registry: Registry, reason: str) -> None:
-        """Go on with another registry from the next decision on; it is told with the next version."""
+        """Use another registry from the next decision on; the next version has the event."""
         told = ChangeRegistry(self.registry.entries, registry.entries, reason)
         self.registry = registry
         self._registry_changes.append(told)
 
     def rests_after(self) -> float:
-        """For how many seconds no input comes when it pauses."""
+        """How many seconds without input count as a pause."""
         return self.registry.threshold("StreamEmpty")
 
     def decide(self, view: View) -> list[Change]:
-        """The changes to make at a moment."""
+        """The changes to make at this moment."""
         return [each for each in self._taken(view) if not isinstance(each, Merge)]
 
     def merges(self, view: View) -> list[Merge]:
-        """The merges that the tasks of the next step shall do."""
+        """The merges for the tasks of the next step."""
         return [each for each in self._taken(view) if isinstance(each, Merge)]
 
     def learn(self, manifest: Manifest, effects: Sequence[Effects], decided: Iterable[Change]) -> None:
@@ -167,7 +167,7 @@ class Coordinator:
             self.purging.count_dropped(drop.operator, drop.rows)
 
     def finish_cleaning(self, manifest: Manifest, read_bytes: int, results: int) -> FinishCleaning:
-        """What becomes of the groups that a step has cleaned."""
+        """The changes for groups that a step has cleaned."""
         return self.cleaning.finish(manifest, read_bytes, results)
 
     def _taken(self, view: View) -> Iterator[Change | Merge]:
@@ -253,6 +253,6 @@ def _is_free(suggestion: Suggestion, busy: Mapping[OperatorId, GroupSet]) -> boo
 
 
 def _occupy(suggestion: Suggestion, busy: dict[OperatorId, GroupSet]) -> None:
-    """Nothing else is done to its groups; but fewer sites may have to spill what has come to them, at once."""
+    """Whether its groups are touched by nothing else; except that, with fewer sites, groups may be spilled at once."""
     for name, groups in suggestion.touches.items() if not isinstance(suggestion.what, Reroute) else ():
         busy[name] = busy.get(name, GroupSet()) | groups

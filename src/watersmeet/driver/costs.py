@@ -1,4 +1,4 @@
-"""What the conditions of a query were found to cost, in words."""
+"""The measured costs of a query's conditions, as text."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,11 +9,11 @@ from watersmeet.planning.describe import sql_of_test
 from watersmeet.planning.names import readable
 
 TestCosts = Mapping[OperatorId, tuple[Cost, ...]]
-"""By operator, the costs of its tests."""
+"""The costs of tests, by operator."""
 
 
 def cost_lines(plan: Plan, costs: TestCosts) -> Iterator[str]:
-    """The tests of each operator in the order in which they are asked, with what they take and let pass."""
+    """The tests of each operator in the order of evaluation, with their time and selectivity."""
     for operator in (each for each in plan.operators if any(cost.asked for cost in costs.get(each.id, ()))):
         yield f"conditions of {operator.id}, in the order in which pairs are asked"
         known = Costs.of(operator.tests, costs[operator.id])
@@ -22,7 +22,7 @@ def cost_lines(plan: Plan, costs: TestCosts) -> Iterator[str]:
 
 
 def _shown(cost: Cost) -> str:
-    """What a test takes and lets pass.
+    """The time of a test and the share of pairs that pass.
 
     >>> _shown(Cost(1000, 31, 2e-3))
     '2000 ns a pair, 3.1 % pass'

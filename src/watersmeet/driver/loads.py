@@ -1,4 +1,4 @@
-"""What the tasks of an epoch tell about the load of sites and groups, added up for the policies that move groups."""
+"""The load of sites and groups in an epoch, summed up from the effects of tasks for the policies that move groups."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ from watersmeet.state.manifest import Manifest
 
 
 def load_of(manifest: Manifest, effects: Sequence[Effects], duration_ms: float) -> EpochLoad:
-    """The load of an epoch that has read a manifest."""
+    """The load of an epoch, given the manifest that it read."""
     busy = np.zeros((manifest.plan.root.level + 1, manifest.sites))
     executors, workers = [""] * manifest.sites, dict[str, set[int]]()
     for each in effects:
@@ -32,7 +32,7 @@ def load_of(manifest: Manifest, effects: Sequence[Effects], duration_ms: float) 
 
 
 def executors_of(done: Done) -> Executors | None:
-    """Who did the work of a step; None where there is but one who can."""
+    """The processes that did the work of a step; None if there is only one."""
     if not done.executors:
         return None
     told, workers = dict[SiteId, str](), dict[str, set[int]]()

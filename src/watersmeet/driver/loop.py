@@ -1,4 +1,4 @@
-"""The loop of a run: what happens each time a batch is handed over, and between batches. One step at a time.
+"""The loop of a run: it handles each batch, and cleanup between batches. One step at a time.
 
 - A batch that the manifest already has is a replay of something committed: nothing to do.
 - Any other is an epoch (`step`): it reads version *n* and commits *n+1*.
@@ -29,7 +29,7 @@ from watersmeet.state.manifest import Manifest
 
 CANCEL_EVERY_S = 0.5
 GENERATIONS_TIMES = 2
-"""With so many times the generations that there should be, epochs wait for the cleanup that keeps their number down."""
+"""At this multiple of the intended number of generations, epochs wait for cleanup."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Loop(Generic[Batch]):
         return self.stepper.manifest
 
     def batch(self, batch: Batch, batch_id: int) -> None:
-        """Handle a batch that is handed over."""
+        """Run a batch as an epoch, unless it is a replay of a committed one."""
         with self._taking_turns():
             if self.manifest.cleaning is not None:
                 self._clean()
@@ -77,13 +77,13 @@ class Loop(Generic[Batch]):
             return True
 
     def end_input(self) -> None:
-        """All streams have ended."""
+        """Commit that all streams have ended."""
         with self._taking_turns():
             if not self.manifest.has_ended and not self.stopping.is_set():
-                self.stepper.commit_adaptations([EndInput("all there is was consumed, and nothing more comes")])
+                self.stepper.commit_adaptations([EndInput("all available input was consumed, and no more arrives")])
 
     def revive(self) -> None:
-        """At the end, leave as much of the state live for the next run as the budget has room for."""
+        """At the end, make as much of the state live for the next run as the budget allows."""
         with self._taking_turns():
             if self.manifest.cleaning is not None or self.stopping.is_set():
                 return
@@ -92,20 +92,20 @@ class Loop(Generic[Batch]):
                 self.stepper.commit_adaptations(changes)
 
     def may_clean(self) -> bool:
-        """Whether no batch was begun that has to come first."""
+        """Whether no batch must be replayed first."""
         return not self.stepper.is_first or self.stepper.checkpoint.has_all_batches
 
     def missing_groups(self) -> int:
-        """How many groups have results missing."""
+        """The number of groups that miss results."""
         return missing_groups(self.manifest)
 
     def stop(self) -> None:
-        """Begin no other step, and cut off a step of cleanup that is under way: it is repeated later."""
+        """Begin no further step, and cancel a running step of cleanup, which is repeated later."""
         self.stopping.set()
         self.stepper.runner.cancel()
 
     def close(self) -> None:
-        """Release what the run holds on to, once no step is under way any more."""
+        """Release the resources of the run, once no step is running."""
         while not self._turn.acquire(timeout=CANCEL_EVERY_S):
             if self.stopping.is_set():
                 self.stepper.runner.cancel()  # a job that had not begun when it was cancelled before
@@ -118,7 +118,7 @@ class Loop(Generic[Batch]):
 
     @contextmanager
     def _taking_turns(self) -> Iterator[None]:
-        """One step at a time; none after one that failed, for the sink may have what was never committed."""
+        """One step at a time; none after a failed one, as the sink may have rows that were never committed."""
         with self._turn:
             if self._is_over:
                 raise _over()
@@ -163,7 +163,7 @@ class Loop(Generic[Batch]):
 
 def _over() -> StoppedError:
     return StoppedError(
-        "this run of the query is over",
+        "this run of the query has ended",
         why="it was stopped, or a step of it failed, and what that step gave to the sink must be repeated first",
         how="start the query again on the same checkpointLocation",
     )

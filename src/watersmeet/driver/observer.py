@@ -1,4 +1,4 @@
-"""What is known of a query's groups, learnt from what the tasks of its steps tell: the statistics of policies."""
+"""Statistics of a query's groups for the policies, learned from the effects of tasks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,12 +21,12 @@ from watersmeet.state.sizes import arrived_bytes, live_bytes_by_input
 from watersmeet.state.vectors import Vector
 
 STATISTICS_EVERY = 16
-"""Versions between two that keep statistics; a spill keeps them, too."""
+"""Number of versions after which statistics are stored; a spill stores them, too."""
 
 
 @dataclass
 class Observer:
-    """Statistics of one run of a query; without a budget nobody asks for them, and only results are counted.
+    """Statistics of one run of a query; without a budget they are not needed, and only results are counted.
 
     ``load`` is that of the last step, if it was an epoch and there is a policy that moves groups. ``costs`` are those
     of the operators' tests; nothing that has to come out the same depends on them.
@@ -39,7 +39,7 @@ class Observer:
     costs: dict[OperatorId, tuple[Cost, ...]] = field(default_factory=dict)
 
     def begin(self, manifest: Manifest) -> None:
-        """Go on from a stored manifest, or with another plan: of operators there were, what is known is kept."""
+        """Continue from a stored manifest, or with another plan: statistics of existing operators are kept."""
         operators = manifest.plan.operators
         self.statistics = {each.id: self.statistics.get(each.id) or _stored(manifest, each) for each in operators}
         count = {each.id: len(each.tests) for each in operators}
@@ -53,7 +53,7 @@ class Observer:
             self.statistics[operator.id] = replace(self.statistics[operator.id], live_by_input=live)
 
     def observe(self, manifest: Manifest, effects: Sequence[Effects], duration_ms: float = 0.0) -> list[Change]:
-        """Take in what the tasks of a step counted; the manifest is the one the step has read."""
+        """Add the counts of a step's tasks; the manifest is the one that the step read."""
         is_epoch = manifest.cleaning is None
         self.load = load_of(manifest, effects, duration_ms) if self.has_moves and is_epoch else None
         for name in {name for each in effects for name in each.costs}:
@@ -78,7 +78,7 @@ class Observer:
         return changes
 
     def settle(self, manifest: Manifest, decided: Iterable[Change]) -> list[Change]:
-        """Begin the statistics of spilled groups anew; now and then, keep them in the version to come.
+        """Reset the statistics of spilled groups; from time to time, store statistics with the next version.
 
         What was dropped is not there to be met any more.
         """
@@ -95,7 +95,7 @@ class Observer:
         return [KeepStatistics(name, known.stored()) for name, known in self.statistics.items()]
 
     def _learn(self, manifest: Manifest, seen: Mapping[OperatorId, Observation]) -> None:
-        """One epoch later; a step of cleanup is none, and only brings rows."""
+        """Advance by an epoch; a step of cleanup is not an epoch, and only brings rows."""
         known = [self.statistics[name] for name in seen]
         if manifest.cleaning is None:
             known = learn(known, list(seen.values()), manifest.batch + 1)

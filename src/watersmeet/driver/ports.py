@@ -1,4 +1,4 @@
-"""What the driver asks of the world outside: somebody who runs tasks, a place for versions, and a log of the input.
+"""The interfaces of the driver to its environment: a runner of tasks, a store of versions, and a log of the input.
 
 The driver knows no Spark. A *runner* carries out the tasks of a step and gives their results to the sink: as a Spark
 job, in this process, or on counts alone. What a batch is, only the runner knows. *Versions* of the state are kept in a
@@ -47,7 +47,7 @@ class Step(Generic[Batch]):
 
     @property
     def tasks(self) -> int:
-        """How many site tasks there are, and thus effects."""
+        """The number of site tasks, and thus of effects."""
         return sum(len(spec.sites) for spec in self.levels)
 
 
@@ -55,9 +55,9 @@ class Step(Generic[Batch]):
 class Done:
     """What the tasks of a step did, bottom-up, and the files of results that wait to be published below a path.
 
-    ``results`` is how many the sink got, where filters have left fewer than the root has made. ``executors`` are those
-    there are, and ``slots`` how many tasks they run at once, where there may be several. A simulation tells how long
-    the step took; else the clock does.
+    ``results`` is the number of rows that the sink got, if filters dropped some of the root's. ``executors`` are the
+    current ones, and ``slots`` the number of tasks they run at once, where there may be several. ``took_ms`` is
+    the time of the step in a simulation; otherwise the clock is used.
     """
 
     effects: Sequence[Effects]
@@ -73,13 +73,13 @@ class Runner(Protocol[Batch]):
     """Carries out the tasks of steps, one step at a time."""
 
     def run(self, step: Step[Batch]) -> Done:
-        """Have the sink consume the results of a step; give what its tasks did, one attempt of each."""
+        """Run a step and give its results to the sink; return the effects of its tasks, one attempt of each."""
 
     def cancel(self) -> None:
-        """Cut off the step that is under way, if that is possible; from another thread."""
+        """Cancel the running step if possible; called from another thread."""
 
     def close(self) -> None:
-        """Release what is held for the run."""
+        """Release the resources of the run."""
 
 
 class Versions(Protocol):
@@ -91,37 +91,37 @@ class Versions(Protocol):
 
     @property
     def location(self) -> str:
-        """Where they are, for people."""
+        """The location, as shown in messages."""
 
     @property
     def storage(self) -> Storage:
-        """Where the tasks of a step store what they tell of."""
+        """Where the tasks of a step store their files."""
 
     @property
     def has_all_batches(self) -> bool:
         """Whether all batches that were planned are part of the state."""
 
     def begin(self, retained: int) -> None:
-        """Delete what earlier runs left behind; from now on, so many versions are retained."""
+        """Delete leftovers of earlier runs, and set the number of versions to retain."""
 
     def check_owner(self) -> None:
-        """Stop if it is another driver's turn."""
+        """Raise if another driver has taken over."""
 
     def commit(self, changes: Sequence[Change]) -> None:
-        """Make the next version of some changes, or raise without having done so."""
+        """Commit the next version with some changes, or raise and leave the version unchanged."""
 
     def collect(self) -> None:
-        """Delete what no retained version names any more; what cannot be deleted stays for a later time."""
+        """Delete files that no retained version names; those that cannot be deleted now are deleted later."""
 
     def events(self) -> list[Event]:
         """The adaptations so far."""
 
     def close(self) -> None:
-        """Let another driver have them."""
+        """Release the versions for other drivers."""
 
 
 class Offsets(Protocol):
-    """The log of the batches there are."""
+    """The log of the batches of the input."""
 
     def planned(self) -> int:
         """The last batch that was planned, finished or not; -1 where there is none."""
@@ -130,4 +130,4 @@ class Offsets(Protocol):
         """The last batch that was finished."""
 
     def repair(self) -> None:
-        """Clear away what a driver left that was killed while it began the log."""
+        """Remove what a driver left that was killed while it began the log."""

@@ -1,4 +1,4 @@
-"""What a step did, for ``lastProgress``: typed values, which a user sees as dictionaries under ``customMetrics``."""
+"""The metrics of a step for ``lastProgress``: typed values that users see as dictionaries under ``customMetrics``."""
 
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ RETAINED_EPOCHS = 256
 
 
 class OperatorMetrics(msgspec.Struct, frozen=True, rename="camel"):
-    """What an operator was given and gave in a step, and what it holds after it."""
+    """The input and output of an operator in a step, and its state after it."""
 
     operator: OperatorId
     rows_in: dict[str, int]
@@ -42,7 +42,7 @@ class SiteMetrics(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Cleanup(msgspec.Struct, frozen=True, rename="camel"):
-    """What a step of cleanup did, and what is left to do."""
+    """The outcome of a step of cleanup, and the number of groups left."""
 
     operator: OperatorId
     groups: int
@@ -52,21 +52,21 @@ class Cleanup(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def of(cls, cleaning: Cleaning, effects: Sequence[Effects], left: int) -> "Cleanup":
-        """Add up what the tasks tell."""
+        """Sum up the effects of the tasks."""
         results = sum(each.cleaned_results for each in effects)
         read = sum(each.cleaned_bytes for each in effects)
         return cls(cleaning.operator, len(cleaning.groups), results, read, left)
 
 
 class StepMetrics(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A step; what concerns a budget or cleanup is there only where there is one.
+    """The metrics of a step; those of a budget or cleanup are present only where there is one.
 
-    ``step`` is the id that a function was called with, ``timestamp`` when the step ended. ``rows_out`` are the rows the
-    root has made, ``results`` those that filters have let pass to the sink. ``state_rows`` are those that count,
-    ``state_bytes`` is the size of the files they are in. Where streams promise anything, rows that nothing can come for
-    any more are ``not_stored`` or ``dropped``, promises of streams are ``passed_on`` to operators above, and
-    ``promises`` are the ranges and patterns that are kept. ``parked_groups`` are there only while any are.
-    An ``idle`` report is of no step: it has the state as it is, and of a step's numbers those of the last one.
+    ``step`` is the id that a function is called with, ``timestamp`` the end of the step. ``rows_out`` are the results
+    of the root operator, ``results`` those that pass the query's filters into the sink. ``state_rows`` are rows that
+    count, ``state_bytes`` is the size of their files. With promises, rows that can have no match any more are
+    ``not_stored`` or ``dropped``, promises of streams are ``passed_on`` to operators above, and ``promises`` is the
+    number of ranges and patterns in the state. ``parked_groups`` is present only while groups are parked. An ``idle``
+    report is of no step: it has the current state, and ``step``, ``epoch`` and ``version`` of the last one.
     """
 
     epoch: int
@@ -157,12 +157,12 @@ def step_metrics(
 
 
 def idle_metrics(manifest: Manifest, options: MemoryOptions) -> StepMetrics:
-    """What is told where no step was taken: the state as it is, and nothing that came or went."""
+    """The metrics of a report between steps: the current state, and no input or output."""
     return msgspec.structs.replace(step_metrics(manifest, Taken((), {}), options), idle=True)
 
 
 def _now() -> str:
-    """The time as Spark writes it in its reports."""
+    """The current time in the format of Spark's reports."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
 
 

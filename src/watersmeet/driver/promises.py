@@ -1,4 +1,4 @@
-"""What site tasks are told of punctuations: the stores, who brings more, and which keys each input has promised.
+"""What site tasks need to know of punctuations: the stores, their sources, and the keys that each input promised.
 
 A key of an operator is promised by an input once every stream that the input is made of has promised it. For that, a
 stream must have a column that is a part of the key, or equal to one by the joins below. Results that an operator below
@@ -40,7 +40,7 @@ StoreRuns = Mapping[InputName, tuple[Store, tuple[RunFile, ...]]]
 
 @dataclass(frozen=True)
 class KeyPromises:
-    """What follows from the promises of a manifest's streams for the keys of its operators.
+    """The effect of a manifest's promises of streams on the keys of its operators.
 
     Where some are forgotten later, those of different versions are told apart.
     """

@@ -1,4 +1,4 @@
-"""Files of results become visible: after the version that brings them is committed, and never before.
+"""Publishes files of results: after their version is committed, and never before.
 
 Until then they have hidden names, which readers pass over. Their names are part of the version (`ResultFiles`), so a
 driver that was killed between the commit and this leaves nothing undone: the next one publishes what the last version
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def publish(manifest: Manifest) -> None:
-    """Give the files that a version brings their names; those that have them already are passed over."""
+    """Give the files of a version their final names; those that have them already are skipped."""
     for results in (manifest.results, manifest.rejected):
         if results is not None and results.version == manifest.version and results.names:
             _publish(results)
@@ -39,7 +39,7 @@ def _publish(results: ResultFiles) -> None:
 
 
 def _move(files: "AbstractFileSystem", source: str, target: str) -> None:
-    """Give a file its name, unless the next driver does so at the same time."""
+    """Give a file its final name, unless another driver does so at the same time."""
     try:
         files.mv(source, target)
     except FileNotFoundError:

@@ -27,13 +27,13 @@ Relocated = MoveGroups | AnnounceMove | Announced
 
 @dataclass
 class RelocationLog:
-    """Remembers what is on its way, of one driver."""
+    """Tracks the moves of one driver."""
 
     _decided: list[tuple[MoveGroups | AnnounceMove, bool]] = field(default_factory=list)
     _sent: list[MoveGroups] = field(default_factory=list)
 
     def tasks_ended(self, manifest: Manifest, to_fetch: Mapping[tuple[int, SiteId], int], *, is_epoch: bool) -> None:
-        """The tasks of a step have told what they did; the manifest is the one that they have read."""
+        """Log the end of a step's tasks; the manifest is the one that they read."""
         epoch = manifest.version
         for each in manifest.announced:
             left = to_fetch.get((manifest.plan.operator(each.operator).level, each.after))
@@ -48,7 +48,7 @@ class RelocationLog:
         self._sent = [] if is_epoch else self._sent
 
     def decided(self, manifest: Manifest, changes: Iterable[Change], tasks: int) -> None:
-        """The coordinator has decided on the next version; so many tasks have ended."""
+        """Log the decision on the next version, after ``tasks`` tasks have ended."""
         for each in changes:
             if isinstance(each, MoveGroups | AnnounceMove):
                 was_announced = isinstance(each, MoveGroups) and _is_announced(each, manifest.announced)
@@ -56,7 +56,7 @@ class RelocationLog:
                 _tell_decided(manifest.version, each, tasks, was_announced=was_announced)
 
     def committed(self, manifest: Manifest) -> None:
-        """The version is there."""
+        """Log that the version is committed."""
         for each, was_announced in self._decided:
             if isinstance(each, MoveGroups):
                 self._sent.append(each)

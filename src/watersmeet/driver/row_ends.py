@@ -1,4 +1,4 @@
-"""What the promises of a version let go: until when rows of each input have ended, and which of them are decided.
+"""What the promises of a version drop: until when rows of each input have ended, and which rows are decided.
 
 It is told to the tasks of the step that reads the version (`watersmeet.driver.task_specs`).
 """
@@ -43,7 +43,7 @@ class Expiry:
 
     @classmethod
     def of(cls, manifest: Manifest, topology: Topology, *, tells_apart: bool = False) -> "Expiry":
-        """What can go after a version."""
+        """The ends of rows after a version."""
         over, ends, keys = droppable(manifest), decidable(manifest), KeyPromises(manifest, topology, tells_apart)
         rules = {tag: keys.purge(operator, source) for tag, (operator, source) in topology.inputs.items()}
         purges = {tag: rule for tag, rule in rules.items() if rule is not None}

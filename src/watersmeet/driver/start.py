@@ -1,4 +1,4 @@
-"""A driver is put together: the same for every runner."""
+"""Builds a driver: the same for every runner."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ ROUND_LEAST_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class DriverOptions:
-    """What a run is told; ``driver`` is its own name, ``choose`` takes the place of the spill strategy."""
+    """The settings of a run; ``driver`` is its own name, ``choose`` replaces the spill strategy."""
 
     driver: str
     expected: Expectation
@@ -50,7 +50,7 @@ class DriverOptions:
 
 
 def start_driver(checkpoint: Versions, runner: Runner[Batch], options: DriverOptions) -> Loop[Batch]:
-    """Go on from a checkpoint: publish what was not, tidy up, and bring the manifest in line with the options."""
+    """Continue a checkpoint: publish pending results, remove leftovers, and apply the options to the manifest."""
     publish(checkpoint.manifest)
     checkpoint.begin(options.retained_versions)
     movers = _movers(options)
@@ -107,7 +107,7 @@ def _round_bytes(memory: MemoryOptions) -> int:
 
 
 def _replan(checkpoint: Versions, expected: Expectation) -> list[Change]:
-    """The same state may serve another output: what is done to the root's rows is not part of the checkpoint."""
+    """Adopt another output over the same state: steps on the root's rows are not part of the checkpoint."""
     if checkpoint.manifest.written == expected.plan:
         return []
     ids = tuple(operator.id for operator in expected.plan.operators)

@@ -74,7 +74,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Taken:
-    """A step that was taken; so many rows were ``dropped`` with whole runs, and promises ``passed_on``."""
+    """The outcome of a step; ``dropped`` rows left the state with whole runs, ``passed_on`` counts promises."""
 
     effects: Sequence[Effects]
     laps_ms: dict[str, float]
@@ -119,29 +119,29 @@ class Stepper(Generic[Batch]):
         return taken
 
     def begin_cleaning(self, view: View) -> bool:
-        """Decide on a step of cleanup and commit that, so that it is repeated the same; False where there is none."""
+        """Decide on a step of cleanup and commit that, so that it is repeated the same; False if there is none."""
         decided = [each for each in self.coordinator.decide(view) if isinstance(each, BeginCleaning)]
         if decided:
             self.commit(decided[:1])
         return bool(decided)
 
     def adapt(self, changes: Iterable[Change]) -> None:
-        """Have changes take effect with the next version."""
+        """Add changes to the next version."""
         self._pending += changes
         if any(isinstance(change, ReplacePlan) for change in self._pending):
             self.observer.begin(self._working())
 
     def commit_adaptations(self, changes: Sequence[Change]) -> None:
-        """Make a version of changes alone."""
+        """Commit a version that has only changes."""
         self.commit([*changes, FinishAdaptation()])
         self.observer.begin(self.manifest)
 
     def view(self, moment: str, operators: tuple[OperatorId, ...] = (), closed_by: int | None = None) -> View:
-        """What is known now."""
+        """The view for policies at this moment."""
         return View(moment, self._working(), self.observer.statistics, operators, closed_by)  # type: ignore[arg-type]
 
     def commit(self, changes: Sequence[Change]) -> None:
-        """Make the next version of what is pending and of some changes."""
+        """Commit the next version with pending and further changes."""
         self.reach("before-commit", self.manifest.version)
         self.checkpoint.commit([*self._pending, *changes])
         self._pending = []
@@ -186,7 +186,7 @@ class Stepper(Generic[Batch]):
 
     @contextmanager
     def _telling_of_another_driver(self) -> Iterator[None]:
-        """Say so if a step failed after another driver took the checkpoint over, for that one clears files away."""
+        """Report CheckpointInUseError where the failure was caused by another driver, which may delete files."""
         try:
             yield
         except CheckpointInUseError:
@@ -197,7 +197,7 @@ class Stepper(Generic[Batch]):
             raise
 
     def _plan(self, manifest: Manifest, batch: Batch | None) -> Step[Batch]:
-        """What the tasks of the next step are told."""
+        """The specifications of the next step's tasks."""
         if self._topology is None or self._topology.plan is not manifest.plan:
             self._topology = Topology(manifest.plan, self.parcels, whole_rows=self.specs.rejected_path is not None)
         merges = self.coordinator.merges(View("tasks", manifest))
@@ -210,11 +210,11 @@ class Stepper(Generic[Batch]):
         return self.coordinator.finish_cleaning(manifest, read, sum(each.cleaned_results for each in effects))
 
     def _working(self) -> Manifest:
-        """The last manifest with what is pending."""
+        """The last manifest with pending changes."""
         return apply_all(self.manifest, self._pending)
 
     def _tidy_up(self) -> None:
-        """Delete what is garbage now; what cannot be deleted stays for a later time."""
+        """Delete garbage; files that cannot be deleted now are deleted later."""
         results = self.manifest.results
         places: dict[str | None, ResultFormat | None] = {self.specs.rejected_path: None}
         if results is not None:
@@ -254,7 +254,7 @@ def _decided(step: Step[Batch]) -> list[Change]:
 
 
 def _changes_of(step: Step[Batch], done: Done) -> list[Change]:
-    """What the tasks did, as changes; every task must have told."""
+    """The effects of the tasks as changes; every task must have reported."""
     if len(done.effects) != step.tasks:
         raise WorkerError(
             f"epoch {step.epoch} has the effects of {len(done.effects)} of {step.tasks} site tasks",

@@ -1,4 +1,4 @@
-"""Switches that tests throw to make the engine wrong or its storage unreliable on purpose."""
+"""Switches for tests: they make the engine wrong or slow, or its storage unreliable, on purpose."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,10 +11,10 @@ from watersmeet.storage.base import Storage
 class Switches:
     """``forget_pairs`` never joins new rows with new rows; ``wrap`` puts a storage in front of the real one.
 
-    Without ``trace`` results are not traced back to the groups they came through: for measuring what that costs.
-    Without ``shortcut`` small epochs go the way of large ones. Steps that expect as many results as ``staged_from``
-    write them to files for the sink to read. Sites that are ``slow`` take so many times as long, in some epochs if
-    these are given.
+    Without ``trace``, results are not traced back to their groups, to measure the cost of tracing. Without
+    ``shortcut``, all epochs go through exchanges. Steps that expect at least ``staged_from`` results write them to
+    files for the sink to read. ``slow`` maps sites to the factor by which they are slowed down, in ``slow_epochs`` or
+    always.
     """
 
     forget_pairs: bool = False
@@ -30,13 +30,13 @@ _current = Switches()
 
 
 def switches() -> Switches:
-    """The switches as they are now."""
+    """The current switches."""
     return _current
 
 
 @contextmanager
 def thrown(**changes: object) -> Iterator[None]:
-    """Queries started inside the block run with some switches thrown."""
+    """Run queries that are started inside the block with other switches."""
     global _current  # noqa: PLW0603 -- a switch is a process-wide thing
     before, _current = _current, replace(_current, **changes)  # type: ignore[arg-type]
     try:

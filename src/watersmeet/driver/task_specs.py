@@ -1,4 +1,4 @@
-"""From a manifest to what the site tasks of a step are told."""
+"""From a manifest to the specifications of a step's site tasks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ from watersmeet.storage.base import Storage
 
 @dataclass(frozen=True)
 class TaskSpecs:
-    """What does not change between the steps of a run."""
+    """Builds task specifications from the settings of a run."""
 
     storage: Storage
     driver: str
@@ -218,7 +218,7 @@ def owners_of(manifest: Manifest, ring: OperatorId) -> dict[SiteId, GroupSet]:
 
 
 def _admissions(manifest: Manifest, topology: Topology) -> dict[int, AdmissionRule]:
-    """What is asked of rows: of those with times, and, once the input has ended, of all."""
+    """The checks of arriving rows: of rows with times, and, once the input has ended, of all."""
     tags = {source.name: tag for tag, source in topology.stream_tags().items()}
     asked = [each for each in manifest.plan.streams if each.is_checked or manifest.has_ended]
     return {tags[InputName(each.name)]: _admission(manifest, each) for each in asked}
@@ -250,7 +250,7 @@ def _pairs(manifest: Manifest, merge: Merge) -> tuple[Pair, ...]:
 def cleaning_order(
     manifest: Manifest, cleaning: Cleaning, groups: tuple[int, ...], sizes: Mapping[int, float]
 ) -> CleaningOrder:
-    """What a site is told of its share of a step: its groups, and every slice that holds any of them."""
+    """A site's part of a step: its groups, and every slice that holds any of them."""
     wanted = GroupSet.all(manifest.groups) if groups and manifest.is_ring(cleaning.operator) else GroupSet.of(groups)
     slices = (part for part in manifest.operators[cleaning.operator].slices if part.groups & wanted)
     found = tuple((manifest.runs[part.run], part) for part in slices)

@@ -222,7 +222,7 @@ class Topology:
 
 
 def promises_name(stream: str) -> str:
-    """What the punctuations of a stream are called beside it.
+    """The name of a stream's punctuations.
 
     >>> promises_name("B")
     'B#promises'

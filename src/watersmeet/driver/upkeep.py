@@ -1,4 +1,4 @@
-"""Cleanup beside the epochs: at the end, when asked for, and when input pauses (features S9 and S10).
+"""Cleanup between epochs: at the end, on request, and when input pauses.
 
 Each is a sequence of steps of the loop, which takes turns with the batches that are handed over. While the query runs,
 steps are small, so that no batch waits long; and they are taken only when no input is there to be joined.
@@ -20,10 +20,10 @@ LOOK_EVERY_S = 0.2
 
 @dataclass
 class Upkeep(Generic[Batch]):
-    """The cleanup of one run of a query; ``input_rests`` tells whether no batch is there or under way.
+    """The cleanup of one run of a query; ``input_rests`` returns whether no batch is waiting or running.
 
-    If it ``ends_input``, all streams have ended once all there is has been consumed. Input pauses if none has come for
-    ``rests_after`` seconds.
+    If it ``ends_input``, all streams end once all available input has been consumed. Input pauses if none has arrived
+    for ``rests_after`` seconds.
     """
 
     loop: Loop[Batch]
@@ -33,7 +33,7 @@ class Upkeep(Generic[Batch]):
     rests_after: Callable[[], float] = lambda: 1.0
 
     def at_end(self) -> None:
-        """All that is missing, bottom-up; then leave as much of the state live for the next run as there is room."""
+        """Produce all missing results, bottom-up; then make as much state live for the next run as fits the budget."""
         if not self.loop.stepper.checkpoint.has_all_batches:  # it was told to stop, and not through us
             return
         self._clean_all()
@@ -51,17 +51,17 @@ class Upkeep(Generic[Batch]):
                 pass
 
     def final(self) -> None:
-        """Have rows come out that are due, and for which no epoch comes."""
+        """Emit rows that are due, and that no epoch would emit."""
         while self.loop.clean("final"):
             pass
 
     def drain(self) -> None:
-        """What parked groups are missing: they only wait for time, and now somebody waits for them."""
+        """Produce the missing results of parked groups, as a caller waits for them."""
         while not self.ended.is_set() and self.loop.may_clean() and self.loop.clean("drain"):
             pass
 
     def on_demand(self) -> None:
-        """All that is missing now, bottom-up, while the query goes on."""
+        """Produce all results missing now, bottom-up, while the query continues."""
         while not (self.ended.is_set() or self.loop.may_clean()):
             self.ended.wait(LOOK_EVERY_S)
         if self.ended.is_set() and not self.loop.missing_groups():
@@ -76,7 +76,7 @@ class Upkeep(Generic[Batch]):
         self.loop.revive()
 
     def when_idle(self, failed: Callable[[Exception], None]) -> None:
-        """Clean whenever no input comes, until the query ends; ``failed`` is told what a step failed with."""
+        """Clean whenever input pauses, until the query ends; ``failed`` gets the exception of a failed step."""
         while not (self.ended.wait(LOOK_EVERY_S) or self.loop.stopping.is_set()):
             try:
                 while self._is_idle() and (self.loop.clean("drain") or self.loop.clean("idle")):
@@ -89,7 +89,7 @@ class Upkeep(Generic[Batch]):
                 return
 
     def _levels(self) -> Iterator[tuple[OperatorId, ...]]:
-        """The operators of each level, lowest first, of whatever plan there is."""
+        """The operators of each level of the current plan, lowest first."""
         for level in range(self.loop.manifest.plan.root.level + 1):
             yield tuple(operator.id for operator in self.loop.manifest.plan.levels[level])
 
@@ -104,7 +104,7 @@ class Upkeep(Generic[Batch]):
             raise self.stopped()
 
     def stopped(self) -> StoppedError:
-        """What is told to who waits for a cleanup that will not be completed."""
+        """The error for a caller waiting for an interrupted cleanup."""
         return StoppedError(
             "the query was stopped before its cleanup was complete",
             why="results are still missing",

@@ -1,7 +1,7 @@
-"""Every condition a user can meet, in one place.
+"""All errors that users can get, in one place.
 
 A message has three parts, each with the values at hand: *what* happened, *why* it is refused, *how* to fix it. The
-condition's name stands in front, so that an error that crosses a process boundary as text is still recognised.
+name of the class stands in front, so that an error that crosses a process boundary as text is still recognised.
 """
 
 import difflib
@@ -32,7 +32,7 @@ class QueryError(WatersmeetError):
 
 
 class UnknownNameError(QueryError):
-    """A stream or column that does not exist; names the nearest that does."""
+    """A stream or column that does not exist; the message names the most similar one."""
 
 
 class UnknownAttributeError(UnknownNameError, AttributeError):
@@ -44,11 +44,11 @@ class DuplicateNameError(QueryError):
 
 
 class TypeMismatchError(QueryError):
-    """The two sides of an equality have types that are not compared exactly."""
+    """The two sides of an equality have types that cannot be compared exactly."""
 
 
 class NoEqualityError(QueryError):
-    """A join whose inputs no equality connects."""
+    """A join whose inputs are not connected by equalities."""
 
 
 class NotStreamingError(QueryError):
@@ -56,11 +56,11 @@ class NotStreamingError(QueryError):
 
 
 class UnsupportedError(QueryError):
-    """Something Spark users might expect that this version does not do."""
+    """A feature that Spark users might expect and this version does not have."""
 
 
 class UnsupportedCallError(UnsupportedError, AttributeError):
-    """A method of Spark's DataFrames that makes no sense on a stream, or is not there yet."""
+    """A method of Spark's DataFrames that is not possible on a stream, or not available yet."""
 
 
 class OptionError(WatersmeetError):
@@ -68,7 +68,7 @@ class OptionError(WatersmeetError):
 
 
 class CheckpointError(WatersmeetError):
-    """The checkpoint cannot be used; nothing in it was touched."""
+    """The checkpoint cannot be used; it was not changed."""
 
 
 class CheckpointMismatchError(CheckpointError):
@@ -88,19 +88,19 @@ class StorageError(WatersmeetError):
 
 
 class StorageFullError(StorageError):
-    """There is no space left where state is written."""
+    """The storage of the state is full."""
 
 
 class StateLimitError(WatersmeetError):
-    """Rows that have to be together are larger than a limit of the storage format."""
+    """The rows of one key exceed a limit of the storage format."""
 
 
 class StoppedError(WatersmeetError):
-    """The query was stopped before what was asked of it was complete."""
+    """The query was stopped before a call was complete."""
 
 
 class QueryFailedError(WatersmeetError):
-    """The query failed while it ran: in a source, an expression or a sink. Says which."""
+    """The query failed while it ran, in a source, an expression or a sink; the message says where."""
 
 
 class WorkerError(WatersmeetError):
@@ -108,7 +108,7 @@ class WorkerError(WatersmeetError):
 
 
 class PredicateError(WatersmeetError):
-    """A function that decides which rows match fails, or returns something else than a boolean for each row."""
+    """A function given to `predicate` failed, or did not return a boolean for each row."""
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
@@ -128,7 +128,7 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 
 def recognise(text: str) -> WatersmeetError | None:
-    """Find the error a worker raised in the text Spark made of it, or that the worker died.
+    """Find the error of a worker in the text of Spark's error; also whether the worker died.
 
     >>> recognise("PythonException: ... [StorageFullError] /ck is full: no space left. To fix it, free some.")
     StorageFullError('[StorageFullError] /ck is full: no space left. To fix it, free some.')

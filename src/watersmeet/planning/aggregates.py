@@ -38,7 +38,7 @@ _EVERYTHING = GroupKey("#all", "CAST(0 AS BIGINT)", pa.int64())
 
 @dataclass
 class _Draft:
-    """What has to be computed: early, as a stream's rows come in, or late, on the results of the joins."""
+    """Expressions to compute on arriving rows or on join results."""
 
     operator: OperatorId
     padded: frozenset[str] = frozenset()
@@ -222,18 +222,18 @@ def _arguments(node: AggregateNode, draft: _Draft, scope: Scope, default: str) -
 
 
 def _order(history: History, draft: _Draft, scope: Scope, streams: Sequence[Stream]) -> Column:
-    """The column that tells which rows are the latest."""
+    """The column that orders rows by time."""
     times = [stream.time for stream in streams if stream.time]
     if draft.padded:
         raise UnsupportedError(
-            f"groups of an outer join are told of over {history_shown(history)}",
+            f"groups of an outer join are aggregated over {history_shown(history)}",
             why=f"rows without a match have no times of {' and '.join(sorted(draft.padded))}, and may have none at all",
             how="leave over(...) out, or use an inner, semi or anti join",
         )
     if not times:
         names = " and ".join(stream.name for stream in streams)
         raise QueryError(
-            f"groups of {names} are told of over {history_shown(history)}, and no stream has a time",
+            f"groups of {names} are aggregated over {history_shown(history)}, and no stream has a time",
             why="which rows are the latest would depend on how they arrive",
             how=f'name the column of its timestamps, as in flow.stream("{streams[0].name}", df, time="ts")',
         )

@@ -44,7 +44,7 @@ def time_column(stream: StreamNode, scope: Scope) -> Column | None:
             what = "window" if stream.window_us is not None else "watermark"
             raise QueryError(
                 f"stream {stream.name} has a {what} and no time",
-                why=f"a {what} is a length of event time, and no column is said to hold it",
+                why=f"a {what} is a length of event time, and the stream has no column for it",
                 how=f'name the column of its timestamps, as in flow.stream("{stream.name}", df, time="ts", ...)',
             )
         return None
@@ -74,7 +74,7 @@ def check_times(streams: tuple[Stream, ...]) -> None:
         if kind != other:
             raise TypeMismatchError(
                 f"the time of stream {first.name} is {ddl(other)}, that of {stream.name} {ddl(kind)}",
-                why="without a time zone for both, nobody knows which is earlier",
+                why="without a time zone for both, their order is unknown",
                 how="cast one of the columns, as in df.withColumn('ts', F.col('ts').cast('timestamp'))",
             )
 

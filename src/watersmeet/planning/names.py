@@ -140,7 +140,7 @@ class Scope:
         if len(parts) == 1:
             return _unknown_field(parts, [column.name for column in self.columns()])
         return UnknownNameError(
-            f"there is no stream {parts[0]}, which {spelled(parts)} speaks of",
+            f"there is no stream {parts[0]}, which {spelled(parts)} names",
             why=f"the streams joined here are {', '.join(names)}",
             how=f"check the spelling ({nearest(parts[0], names)})",
         )
@@ -230,6 +230,6 @@ def _twice(first: str, second: str) -> DuplicateNameError:
     both = f"the name {first}" if first == second else f"the names {first} and {second}, which differ only in case"
     return DuplicateNameError(
         f"two inputs of the query have {both}",
-        why="columns are told apart by their stream's name, and a stream is joined at most once",
+        why="columns are identified by their stream's name, and a stream is joined at most once",
         how=f'register the DataFrame a second time for a self-join, as in flow.stream("{second}2", df)',
     )

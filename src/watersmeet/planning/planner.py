@@ -107,7 +107,7 @@ def _refuse_promised(branch: Branch, streams: Sequence[Stream]) -> None:
     if branch.how != "inner" and named:
         raise UnsupportedError(
             f"a {branch.how} join is aggregated, and {' and '.join(named)} has punctuations or unique columns",
-            why="nobody keeps track of the rows that a group still waits for because of promised keys",
+            why="the rows that a group still waits for are not known by promised keys",
             how="leave punctuations and unique out, or use an inner join",
         )
 

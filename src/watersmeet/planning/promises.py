@@ -20,7 +20,7 @@ def named_columns(stream: StreamNode, names: Sequence[str], scope: Scope) -> tup
         if scope.fold(name) not in own:
             raise UnknownNameError(
                 f"stream {stream.name} has no column {name}, which a promise names",
-                why="a promise says of the stream's own columns which values will not come any more",
+                why="a promise is about the stream's own columns",
                 how=f"check the spelling ({nearest(name, [column.field for column in own.values()])})",
             )
     if len(names) > COLUMNS_MOST:

@@ -52,7 +52,7 @@ class Keep(Protocol):
     """Keeps rejected rows."""
 
     def add(self, stream: str, reason: str, rows: pa.Array) -> None:
-        """Take some rows, as JSON, that were rejected for one reason."""
+        """Store rows (as JSON) rejected for one reason."""
 
 
 @dataclass

@@ -62,7 +62,7 @@ def missing_bytes(storage: Storage, coming: Sequence[Coming]) -> int:
 
 
 def fetch(storage: Storage, coming: Coming) -> None:
-    """Have this host have it."""
+    """Download it to this host."""
     run, wanted = coming
     if open_part(storage, run, wanted) is None:
         storage.local(run.path)

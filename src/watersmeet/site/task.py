@@ -137,7 +137,7 @@ class SiteTask:
             yield batch
 
     def _linger(self, started: float) -> None:
-        """Take as many times as long as a test wants of this site."""
+        """Slow the site down, for tests."""
         if self._site in self._spec.slow:
             time.sleep((self._spec.slow[self._site] - 1) * (time.monotonic() - started))
 

@@ -64,8 +64,8 @@ class Ownership:
     >>> first.check()
     Traceback (most recent call last):
     watersmeet.model.errors.CheckpointInUseError: [CheckpointInUseError] memory://doctest/owned was taken over from \
-this driver: driver b2 (process ... on ...) opened it later, so this one stopped before it gave anything more to the \
-sink. To fix it, see to it that only one driver runs this query; if it is to be this one, stop the other and start \
+this driver: driver b2 (process ... on ...) opened it later, so this one stopped before it gave more rows to the \
+sink. To fix it, make sure that only one driver runs this query; to continue with this one, stop the other and start \
 this one again.
     >>> second.check()
     """
@@ -79,13 +79,13 @@ this one again.
         if numbers and numbers[-1] > self.number:
             raise self._lost(f"{_named(self.storage, numbers[-1])} opened it later")
         if self.number not in numbers:
-            raise self._lost(f"its mark {path_of(self.number)} was removed, and others cannot know of it")
+            raise self._lost(f"its mark {path_of(self.number)} was removed, so other drivers cannot see it")
 
     def _lost(self, why: str) -> CheckpointInUseError:
         return CheckpointInUseError(
             f"{self.storage.url} was taken over from this driver",
-            why=f"{why}, so this one stopped before it gave anything more to the sink",
-            how="see to it that only one driver runs this query; if it is to be this one, stop the other and start "
+            why=f"{why}, so this one stopped before it gave more rows to the sink",
+            how="make sure that only one driver runs this query; to continue with this one, stop the other and start "
             "this one again",
         )
 
@@ -101,7 +101,7 @@ def take(storage: Storage, driver: str) -> Ownership:
     raise CheckpointInUseError(
         f"{storage.url} could not be taken in {TRIES_MAX} tries",
         why="each time another driver was quicker",
-        how="see to it that only one driver runs this query",
+        how="make sure that only one driver runs this query",
     )
 
 

@@ -216,6 +216,6 @@ def _check(run: RunFile, found: SortedRows, wanted: Wanted) -> None:
     if not np.array_equal(told[chosen], expected[chosen]) or others.any() or not is_sorted(found.hashes):
         raise CheckpointCorruptError(
             f"the rows of groups {wanted.groups.text} that were read from {run.path} are damaged",
-            why="they are not those that the manifest tells of",
+            why="they are not those in the manifest",
             how="restore the file from a copy, or start with a new checkpointLocation",
         )

@@ -139,7 +139,7 @@ def _links(fs: AbstractFileSystem) -> bool:
 
 
 def _puts_conditionally(fs: AbstractFileSystem) -> bool:
-    """Known to, and of a version that does: an older one takes ``mode`` among other options, and overwrites."""
+    """Whether the file system and its version support conditional puts; older ones ignore ``mode``, and overwrite."""
     put = type(fs)._pipe_file if hasattr(fs, "_pipe_file") else type(fs).pipe_file  # noqa: SLF001 - the async one
     return bool(_CONDITIONAL & protocols(fs)) and "mode" in inspect.signature(put).parameters
 

@@ -1,4 +1,4 @@
-"""The public test harness: epochs by hand, crashes on purpose, unreliable storage. Our own tests use it."""
+"""The public test harness: epochs by hand, crashes on purpose, unreliable storage."""
 
 from watersmeet.driver.switches import thrown
 from watersmeet.site.crash import CLEANUP_POINTS, DRIVER_POINTS, WORKER_POINTS, CrashPlan

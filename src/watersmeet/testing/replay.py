@@ -33,9 +33,9 @@ def replay(spark: SparkSession, tables: Sequence[pa.Table], path: str | None = N
     """Turn Arrow tables into a streaming DataFrame that delivers one table per epoch, in order.
 
     With ``path``, a local folder, the files stay there, and a later process that gives the same tables, or these and
-    more, goes on with the stream; files that are there are not written again. Without one they are removed when the
+    more, continues the stream; existing files are not written again. Without one they are removed when the
     process ends. All tables must have the same columns. Timestamps keep microseconds; unsigned, dictionary and other
-    types that Spark lacks become the nearest it has.
+    types that Spark lacks become the nearest type of Spark.
 
     Example::
 
@@ -114,7 +114,7 @@ def _file_name(epoch: int) -> str:
 
 
 def _write(file: Path, table: pa.Table, changed_s: int) -> None:
-    """Write a file that appears whole and with its date; one that is there stays."""
+    """Write a file atomically with its date; an existing one is kept."""
     if not file.exists():
         temporary = file.with_name(f".{file.name}-{os.getpid()}.tmp")
         pq.write_table(table, temporary)

@@ -1,4 +1,4 @@
-"""When results are missing: which groups to clean next, and how much at a time (Spill 4.2; features S9, S10).
+"""When results are missing: which groups to clean next, and how much at a time (Spill 4.2).
 
 1. A group has results missing if it has more than one generation. How many can be told from the sizes: of the
    combinations of all its rows, those within a generation were joined already. What part of the rest are results is

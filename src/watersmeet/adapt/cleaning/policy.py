@@ -213,7 +213,7 @@ def _dirty(view: View, operator: Operator, wanted: GroupSet) -> choice.Dirty:
 
 
 def _told(manifest: Manifest, cleaning: Cleaning) -> Cleaning:
-    """With the reason, if any of the groups were parked."""
+    """Add the reason if groups were parked."""
     parked = manifest.parked(cleaning.operator) & GroupSet.of(cleaning.groups)
     if not parked:
         return cleaning

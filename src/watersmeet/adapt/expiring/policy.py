@@ -81,7 +81,7 @@ def _ended(manifest: Manifest, operator: Operator, source: Input, moment: int) -
 
 
 def _together(found: Iterable[_Ended]) -> list[_Ended]:
-    """As few changes as say it: runs in which the same groups are over go together, as those of several sites do."""
+    """Merge changes for runs with the same expired groups, such as those of several sites."""
     drops: list[_Ended] = []
     for each in found:
         place = next((place for place, drop in enumerate(drops) if drop.agrees(each)), None)

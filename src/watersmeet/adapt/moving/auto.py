@@ -1,4 +1,4 @@
-"""The default: groups move where that has paid, and will (feature F7; Flux 8 leaves the tuning of thresholds open).
+"""The default: groups move where that has paid, and will (Flux 8 leaves the tuning of thresholds open).
 
 Moves are weighed, not triggered by fixed thresholds:
 
@@ -45,12 +45,15 @@ NOTICEABLE = 0.03
 """A gain of less than this part of an epoch is not worth an event."""
 
 SURE = 2.0
-"""So many times what is chance is none."""
+"""A difference this many times the expected noise is significant."""
 
 
 @dataclass
 class AutoPolicy:
-    """Suggests moves that pay; those instead of spills also while announced ones are ``under_way``."""
+    """Suggests moves whose gain exceeds their cost.
+
+    Moves that avoid a spill are also suggested while announced moves are pending (``under_way``).
+    """
 
     options: MemoryOptions = field(default_factory=MemoryOptions)
     name: str = "auto"

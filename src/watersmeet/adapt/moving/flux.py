@@ -1,4 +1,4 @@
-"""Flux's load balancing (5.3; feature F5): busy sites give groups to idle ones, at most one for a pair in a round.
+"""Flux's load balancing (5.3): busy sites give groups to idle ones, at most one for a pair in a round.
 
 Of a pair of sites with utilisations U_d and U_r nothing moves if
 

@@ -1,4 +1,4 @@
-"""Flux's hybrid policy (6.3; feature F6): memory comes first where anything is on disk, else it is load that counts.
+"""Flux's hybrid policy (6.3): memory comes first where anything is on disk, else it is load that counts.
 
 If any group of any site has spilled generations, the memory-constrained policy decides, for what is on disk is late. If
 all is in memory, load balancing does, and a group moves only where there is memory for it.

@@ -1,4 +1,4 @@
-"""Flux's memory-constrained policy (6.1; feature F6): sites that are short of memory give groups to those that are not.
+"""Flux's memory-constrained policy (6.1): sites that are short of memory give groups to those that are not.
 
 Rounds and pairs are those of load balancing. Instead of utilisation, sites are ranked by what they hold, on disk too,
 above what they may: ``total_state_size - mem_avail``; ``th_imb`` is about their ratio. The donor's groups are gone

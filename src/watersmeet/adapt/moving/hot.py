@@ -81,7 +81,7 @@ class Asked:
 
 @dataclass
 class HotGroupPolicy:
-    """Suggests splits, one at a time, and to undo them."""
+    """Suggests splitting hot groups and undoing splits, one at a time."""
 
     options: MemoryOptions = field(default_factory=MemoryOptions)
     name: str = "auto"

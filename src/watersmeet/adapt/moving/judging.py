@@ -42,7 +42,7 @@ class Trial:
 
     @property
     def has_paid(self) -> bool:
-        """Whether they got more than was paid."""
+        """Whether the gain exceeded the cost."""
         return self.got_ms > self.paid_ms
 
     def see(self, epoch: Epoch, ms_per_tuple: Floats) -> None:

@@ -1,4 +1,4 @@
-"""Memory balancing: productive groups move from the fullest site to the emptiest (Lazy/Active 5.1; feature L3).
+"""Memory balancing: productive groups move from the fullest site to the emptiest (Lazy/Active 5.1).
 
 1. When ``M_least / M_most < theta_d``, and at least ``span`` epochs have passed since the last time,
 2. ``(M_most - M_least) / 2`` bytes go from the one site to the other,

@@ -1,4 +1,4 @@
-"""Work that a site has no time for is parked: the transient skew buffer (Flux 4; feature F3).
+"""Work that a site has no time for is parked: the transient skew buffer (Flux 4).
 
 An epoch is as slow as its slowest site. What lasts is levelled by moves. A burst of a few epochs is over before moves
 pay, and meanwhile all sites wait for one. In the paper, producers then hold tuples back for that one. Here they are

@@ -1,4 +1,4 @@
-"""What can be moved: the groups of all operators of a plan, seen together (feature F8), and what a move consists of.
+"""What can be moved: the groups of all operators of a plan, seen together, and what a move consists of.
 
 The papers balance one operator. A plan has several, their groups live on the same sites, and a site is as full or as
 busy as all of them make it. A *piece* is a group of an operator.

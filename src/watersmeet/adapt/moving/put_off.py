@@ -73,7 +73,7 @@ class SiteTimes:
         return Asked(ROW * rows, self.load.tuples[name] - rows.sum(axis=0))
 
     def would_take(self, site: int, put_off_ms: float, put_off_tuples: float) -> None:
-        """A site was spared so much."""
+        """Estimate the time without parking."""
         self.whole_ms[site] += put_off_ms
         self.whole_tuples[site] += put_off_tuples
 

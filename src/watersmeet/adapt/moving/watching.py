@@ -134,7 +134,7 @@ class Watched:
         return cls((none, none))
 
     def suits(self, epoch: Epoch) -> bool:
-        """Whether another epoch is of the same sites and groups."""
+        """Whether an epoch has the same sites and groups."""
         half = self.halves[0]
         return len(half.sums) == len(epoch.tuples) and half.done.shape == epoch.done.shape
 

@@ -1,4 +1,4 @@
-"""Keeps the live state of every site within its budget (Spill 3; feature S1).
+"""Keeps the live state of every site within its budget (Spill 3).
 
 At the end of a step, when all it brought is counted, a site whose live state exceeds the budget gives up groups: at
 least ``spillFraction`` of its live bytes, or all that is above the budget if that is more. Which ones is a strategy's

@@ -30,7 +30,7 @@ def demo(
     ] = None,
     *,
     skew: Annotated[
-        bool, typer.Option("--skew", help="All groups start on one site, of two or more: watch them move.")
+        bool, typer.Option("--skew", help="All groups start on one of two or more sites; watch them move.")
     ] = False,
     output: OutputOption = Output.text,
     picture: Annotated[Path, typer.Option(help="Where to draw the picture of the run.")] = Path("out/demo.png"),
@@ -38,11 +38,11 @@ def demo(
     """Join five generated streams on this machine, and watch it.
 
     The query is the five-way join of the papers: A.a1 = B.b1 = C.c1, then C.c2 = D.d1, then D.d2 = E.e1. Spark is
-    started inside the command. At the end the number of results is compared with a count that joins nothing; the
-    exit code is 1 where they differ. The checkpoint stays, so that its state can be looked into. The picture needs
+    started inside the command. At the end the number of results is compared with a count computed without a join; the
+    exit code is 1 where they differ. The checkpoint stays, so that its state can be inspected. The picture needs
     the extra ``watersmeet[lab]``; without it there is none.
 
-    With --skew one site has all the work at first. Groups move while the query runs, and the others get their part.
+    With --skew one site has all the work at first. Groups move while the query runs, and the others get their share.
     """
     with reporting(output):
         from watersmeet.cli.demo.query import Sizes

@@ -1,4 +1,4 @@
-"""Bring together the rows of some groups in all generations, as much at a time as fits (Spill 4.1; features S8, S11).
+"""Bring together the rows of some groups in all generations, as much at a time as fits (Spill 4.1).
 
 1. A group is a range of hashes. If the rows of all its generations are too many, the range is halved, and so on: every
    part is cleaned by itself, so a group may be larger than memory. Only the rows of a single hash are never split.
