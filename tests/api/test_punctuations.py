@@ -65,6 +65,26 @@ def test_rows_that_match_are_rejected(spark, transform, told):
     assert {reason for _, reason, _ in rejected(query)} == {"punctuated"}
 
 
+def test_a_set_of_nulls_says_nothing_and_no_set_says_anything(spark, tmp_path):
+    """Read from a file, where Spark cannot compact an array without values."""
+    for name, values_of in (("nulls", [[None]]), ("some", [[None, 3]])):
+        sets = pa.table({"item": pa.array(values_of, pa.list_(pa.int64()))})
+        frame = wm.testing.replay(spark, [sets, sets.slice(0, 0), sets.slice(0, 0)], str(tmp_path / name))
+        flow = wm.Flow(spark)
+        items = pa.table({"item": [1, 3]})
+        a, b = (flow.stream(each, wm.testing.replay(spark, [items] * 3)) for each in "AB")
+        flow.punctuations("A", frame)
+        query = run(a.join(b, "item").select("A.item"), f"set_of_{name}")
+        refused = sum(rows for _, _, rows in rejected(query))
+        assert refused == (2 if name == "some" else 0)
+
+
+def test_a_relation_in_place_of_a_name_is_refused(spark):
+    flow, frame = wm.Flow(spark), wm.testing.replay(spark, [NONE])
+    with pytest.raises(wm.QueryError, match=r'flow\.punctuations\("A", df\)'):
+        flow.punctuations(flow.stream("A", frame), frame)
+
+
 def test_rows_without_a_match_come_in_the_epoch_after_and_are_let_go(spark):
     sink = Collected()
     promises = [pa.table({"item": [2, 4]}), NONE, NONE]

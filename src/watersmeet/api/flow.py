@@ -182,6 +182,12 @@ it has all its rows already. To fix it, make it with spark.readStream, or join i
         >>> query.lastProgress["customMetrics"]["rejected"]
         [{'stream': 'B', 'reason': 'punctuated', 'rows': 1}]
         """
+        if not isinstance(stream, str):
+            raise QueryError(
+                f"punctuations was given {stream!r} as a stream",
+                why="streams are known by their names here",
+                how='write for example flow.punctuations("A", df)',
+            )
         if stream not in self._nodes:
             raise UnknownNameError(
                 f"there is no stream {stream} for these punctuations",

@@ -18,6 +18,7 @@ from watersmeet.runners.spark.schemas import arrow_schema
 
 _WHOLE = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
 _BOUNDS = 2
+_IS_ANY = "#is_any"
 
 
 def normal_form(stream: str, frame: DataFrame, named: Mapping[str, spark_types.DataType]) -> DataFrame:
@@ -31,8 +32,7 @@ def normal_form(stream: str, frame: DataFrame, named: Mapping[str, spark_types.D
         _check(stream, name, frame.schema[own].dataType, named[name])
     for name, own in spelled.items():
         if _is_set(frame.schema[own].dataType, named[name]):
-            values = F.when(_column(own).isNull(), F.array(F.lit(None))).otherwise(F.array_compact(_column(own)))
-            frame = frame.withColumn(own, F.explode(values))
+            frame = _exploded(frame, own)
     columns, shape = [], F.lit(0).cast("bigint")
     for number, (name, wanted) in enumerate(named.items()):
         if name not in spelled:
@@ -47,6 +47,16 @@ def normal_form(stream: str, frame: DataFrame, named: Mapping[str, spark_types.D
         bit = shape_of([], [number]) if is_range else shape_of([number])
         shape = shape + F.when(_column(own).isNull(), F.lit(0)).otherwise(F.lit(bit)).cast("bigint")
     return frame.select(shape.alias(SHAPE), *columns)
+
+
+def _exploded(frame: DataFrame, own: str) -> DataFrame:
+    """A row for each value of a set; nulls in it say nothing, and no set at all is anything.
+
+    Nulls are left out after that: Spark fails on an array from a file that has nothing else and is made compact.
+    """
+    values = F.coalesce(_column(own), F.array(F.lit(None)))
+    told = frame.withColumn(_IS_ANY, _column(own).isNull()).withColumn(own, F.explode(values))
+    return told.where(_column(own).isNotNull() | F.col(f"`{_IS_ANY}`")).drop(_IS_ANY)
 
 
 def _bounds(kind: spark_types.StructType, own: str) -> tuple[SparkColumn, SparkColumn]:
