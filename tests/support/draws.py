@@ -261,9 +261,9 @@ def outer_cases(
 
 
 @st.composite
-def promised_cases(draw: st.DrawFn, *, outer: bool, floats: bool = True) -> TimedCase:
+def promised_cases(draw: st.DrawFn, *, outer: bool) -> TimedCase:
     """A case in which some streams have punctuations, and the keys of some are unique."""
-    kinds = [pa.int64(), pa.int64(), pa.string(), *(kind for kind in KEYS if floats or kind != pa.float64())]
+    kinds = [pa.int64(), pa.int64(), pa.string(), *KEYS]
     case = draw(outer_cases(kinds=kinds) if outer else timed_cases(most_streams=3, kinds=kinds))
     chosen = {name: draw(st.integers(0, 3)) for name in case.nodes}
     promises = {
