@@ -7,9 +7,11 @@ from msgspec.structs import replace
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.model.query import Aggregate, AggregateNode, JoinNode, Query, StreamNode
 from watersmeet.planning import plan
+from watersmeet.state.decided import decided
+from watersmeet.state.ends import FOREVER, ends
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import LIVE, UNDECIDED, Bounds, Manifest, OperatorState, RowSet, RunFile, Slice
-from watersmeet.state.promises import FOREVER, decidable, decided, droppable, ends, limits, watermark
+from watersmeet.state.promises import decidable, droppable, limits, watermark
 from watersmeet.state.vectors import Vector
 
 GROUPS = 2

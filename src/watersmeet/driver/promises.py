@@ -30,9 +30,11 @@ from watersmeet.site.promise_spec import (
     PurgeRule,
     StreamKeysSpec,
 )
+from watersmeet.state.decided import newest_promise
+from watersmeet.state.inputs import streams_of
 from watersmeet.state.manifest import UNDECIDED, Manifest, RunFile
 from watersmeet.state.passing import is_passed_on
-from watersmeet.state.promises import asked_length, length_by, limit_by, newest_promise, streams_of
+from watersmeet.state.promises import asked_length, length_by, limit_by
 from watersmeet.state.vectors import Vector
 
 StoreRuns = Mapping[InputName, tuple[Store, tuple[RunFile, ...]]]

@@ -11,19 +11,10 @@ from watersmeet.driver.topology import Topology
 from watersmeet.model.ids import OperatorId
 from watersmeet.site.deciding import Decision
 from watersmeet.site.promise_spec import PurgeRule
+from watersmeet.state.decided import decided, has_decided, newest_promise, promising_input
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import UNDECIDED, Manifest
-from watersmeet.state.promises import (
-    Limits,
-    decidable,
-    decided,
-    droppable,
-    has_decided,
-    length_by,
-    newest_promise,
-    promising_input,
-    unasked,
-)
+from watersmeet.state.promises import Limits, decidable, droppable, length_by, unasked
 
 
 @dataclass(frozen=True)

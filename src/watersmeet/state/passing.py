@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from watersmeet.model.ids import OperatorId
 from watersmeet.state.changes import PassPromises
+from watersmeet.state.inputs import misses_results, streams_of
 from watersmeet.state.manifest import UNDECIDED, Manifest
-from watersmeet.state.promises import given_from, limits, misses_results, streams_of
+from watersmeet.state.promises import given_from, limits
 
 MARKS_MOST = 64
 

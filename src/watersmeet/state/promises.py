@@ -18,15 +18,12 @@ greater than a *limit*. (`watersmeet.model.plan.Life.last`)
 
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from watersmeet.model.ids import InputName, OperatorId
-from watersmeet.model.plan import Input, Life, Operator
-from watersmeet.state.groups import GroupSet
-from watersmeet.state.manifest import UNDECIDED, Manifest, RunFile
-from watersmeet.state.vectors import Vector
-
-FOREVER = (1 << 63) - 1
+from watersmeet.model.plan import Input, Operator
+from watersmeet.state.decided import decided_until, has_undecided_rows
+from watersmeet.state.ends import FOREVER, bounds_of, last_bounds
+from watersmeet.state.inputs import streams_of
+from watersmeet.state.manifest import Manifest, RunFile
 
 Limits = dict[tuple[OperatorId, InputName], int]
 """By operator and input: rows whose last column is not greater can take part in no result any more."""
@@ -100,7 +97,7 @@ def _stored_from(
     """The earliest time of a stream in what an input of an operator holds that can still give results."""
     limit, window = found.get((operator.id, source.name)), manifest.plan.longest_us(stream)
     if limit is not None and any(operator.inputs[place] is source for place in operator.preserved):
-        known = _decided(manifest, operator, source)
+        known = decided_until(manifest, operator, source)
         limit = None if known is None else min(limit, known)
     missing = manifest.needed(operator.id)
     runs = (
@@ -108,24 +105,12 @@ def _stored_from(
         if missing
         else []
     )
-    firsts = [_last_bounds(run, source) for run in runs if run.input == source.name]
+    firsts = [last_bounds(run, source) for run in runs if run.input == source.name]
     lasts = [None if limit is None else limit + 1, *(None if span is None else span[0] for span in firsts)]
     if source.stream:
         yield from lasts
     else:
         yield from (None if last is None or window is None else last - window for last in lasts)
-
-
-def _last_bounds(run: RunFile, source: Input) -> tuple[int, int] | None:
-    return None if source.life is None else ends(run, source.life)
-
-
-def streams_of(manifest: Manifest, source: Input) -> frozenset[str]:
-    """The streams that an input brings."""
-    if source.stream:
-        return frozenset({source.stream})
-    below = manifest.plan.operator(str(source.operator))
-    return frozenset().union(*(streams_of(manifest, each) for each in below.inputs))
 
 
 def decidable(manifest: Manifest) -> Limits:
@@ -139,93 +124,13 @@ def decidable(manifest: Manifest) -> Limits:
     return {pair: found[pair] for pair in pairs if pair in found}
 
 
-def decided(manifest: Manifest, operator: OperatorId, source: InputName) -> Vector:
-    """Up to which value of their last column rows of an input are decided, by group."""
-    known = manifest.operators[operator].decided.get(source)
-    return Vector.of(np.full(manifest.groups, UNDECIDED)) if known is None else known
-
-
-def has_decided(manifest: Manifest, operator: OperatorId, source: InputName) -> bool:
-    """Whether any rows of an input were ever decided."""
-    state = manifest.operators[operator]
-    return source in state.decided or source in state.decided_keys
-
-
-def promising_input(operator: Operator, source: Input) -> Input:
-    """The input whose promises decide on rows of another one; of an aggregate, its own."""
-    return next((each for each in operator.inputs if each is not source), source)
-
-
-def newest_promise(manifest: Manifest, operator: Operator, source: Input) -> int:
-    """The last version that brought a promise of any stream an input is made of, if nothing is missing of it."""
-    if misses_results(manifest, source) or gives_rows_alone(manifest, source):
-        return UNDECIDED  # what they miss may still come
-    passed, streams = manifest.operators[operator.id].passed, streams_of(manifest, source)
-    ends = (passed[stream][-1][1] for stream in streams & passed.keys())
-    return max(*(manifest.promised.get(stream, UNDECIDED) for stream in streams), *ends, UNDECIDED)
-
-
-def gives_rows_alone(manifest: Manifest, source: Input) -> bool:
-    """Whether an operator that an input is made of has results that are decided some time after their rows came."""
-    return any(manifest.plan.operator(below).preserved for below in operators_below(manifest, source))
-
-
-def has_undecided_rows(manifest: Manifest, source: Input) -> bool:
-    """Whether an operator that an input is made of holds rows that may come out alone, later."""
-    below = [manifest.plan.operator(name) for name in operators_below(manifest, source)]
-    return any(_has_undecided(manifest, each, each.inputs[place]) for each in below for place in each.preserved)
-
-
-def _has_undecided(manifest: Manifest, operator: Operator, source: Input) -> bool:
-    """Whether any run has rows that are not decided; in groups with missing results, some may not be."""
-    known, missing = decided(manifest, operator.id, source.name).array, manifest.spilled(operator.id)
-    for part in manifest.operators[operator.id].slices:
-        run = manifest.runs[part.run]
-        if run.input == source.name and part.groups:
-            span = _last_bounds(run, source)
-            before = int(known[part.groups.mask(manifest.groups)].min())
-            if part.groups & missing or before < (FOREVER if span is None else span[1]):
-                return True
-    return False
-
-
-def misses_results(manifest: Manifest, source: Input) -> bool:
-    """Whether an operator that an input is made of has results missing."""
-    return any(manifest.spilled(below) for below in operators_below(manifest, source))
-
-
-def undecided_keys(manifest: Manifest) -> Iterator[tuple[OperatorId, InputName]]:
-    """The preserved inputs that have rows, and were not asked yet about the last keys that the others have promised."""
-    for operator in manifest.plan.operators if manifest.promised else ():
-        missing = manifest.spilled(operator.id)
-        for source in (operator.inputs[number] for number in operator.preserved):
-            known = manifest.operators[operator.id].decided_keys.get(source.name)
-            newest = newest_promise(manifest, operator, promising_input(operator, source))
-            held = GroupSet.union(
-                part.groups - missing
-                for part in manifest.operators[operator.id].slices
-                if manifest.runs[part.run].input == source.name
-            )
-            before = UNDECIDED if known is None or not held else int(known.array[held.mask(manifest.groups)].min())
-            if held and before < newest:
-                yield operator.id, source.name
-
-
-def operators_below(manifest: Manifest, source: Input) -> Iterator[OperatorId]:
-    """The operators that an input is made of."""
-    if source.operator:
-        yield source.operator
-        for each in manifest.plan.operator(source.operator).inputs:
-            yield from operators_below(manifest, each)
-
-
 def droppable(manifest: Manifest) -> Limits:
     """Which rows can go: those that have come to their end, and are decided, if they are of the kind."""
     found = unasked(manifest)
     for operator in manifest.plan.operators:
         for place in operator.preserved:
             own = operator.inputs[place]
-            _narrow(found, (operator.id, own.name), _decided(manifest, operator, own))
+            _narrow(found, (operator.id, own.name), decided_until(manifest, operator, own))
     return found
 
 
@@ -235,7 +140,7 @@ def unasked(manifest: Manifest) -> Limits:
     for operator in manifest.plan.operators:
         for place in operator.preserved if operator.kind != "aggregate" else ():
             own, other = operator.inputs[place], operator.inputs[1 - place]
-            known = _decided(manifest, operator, own)
+            known = decided_until(manifest, operator, own)
             _narrow(found, (operator.id, other.name), _asked_until(manifest, own, other, known))
     return found
 
@@ -245,16 +150,6 @@ def _narrow(found: Limits, key: tuple[OperatorId, InputName], most: int | None) 
         found.pop(key, None)
     elif key in found:
         found[key] = min(found[key], most)
-
-
-def _decided(manifest: Manifest, operator: Operator, source: Input) -> int | None:
-    """Up to where all rows of an input are decided; those of groups with missing results are not looked at here."""
-    vector = manifest.operators[operator.id].decided.get(source.name)
-    if vector is None:
-        return None
-    groups = manifest.spilled(operator.id)
-    known = vector.array[~groups.mask(manifest.groups)] if groups else vector.array
-    return int(known.min()) if len(known) else None
 
 
 def _asked_until(manifest: Manifest, own: Input, other: Input, known: int | None) -> int | None:
@@ -337,18 +232,6 @@ def _length(source: Input, other: Input) -> int | None:
     return min(lengths, default=None)
 
 
-def ends(run: RunFile, life: Life) -> tuple[int, int] | None:
-    """The least and the greatest value of a run's last column."""
-    return _bounds(run, life.last.name)
-
-
-def _bounds(run: RunFile, column: str) -> tuple[int, int] | None:
-    bounds = run.bounds.get(column)
-    if bounds is None or not isinstance(bounds.least, int) or not isinstance(bounds.most, int):
-        return None
-    return bounds.least, bounds.most
-
-
 def _held(manifest: Manifest, operator: Operator) -> Iterator[int | None]:
     """When the first result begins that spilled groups miss: not before the rows of any one input."""
     missing = manifest.needed(operator.id)
@@ -361,7 +244,7 @@ def _held(manifest: Manifest, operator: Operator) -> Iterator[int | None]:
 def _first(source: Input, runs: list[RunFile]) -> int | None:
     if source.life is None:
         return None
-    found = [_bounds(run, source.life.begin.name) for run in runs if run.input == source.name]
+    found = [bounds_of(run, source.life.begin.name) for run in runs if run.input == source.name]
     return min((each[0] for each in found if each is not None), default=None)
 
 

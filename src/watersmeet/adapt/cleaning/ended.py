@@ -10,9 +10,10 @@ import numpy as np
 
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.model.ids import OperatorId
+from watersmeet.state.ends import ends
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest
-from watersmeet.state.promises import Limits, droppable, ends
+from watersmeet.state.promises import Limits, droppable
 from watersmeet.state.sizes import Bytes, rows_and_bytes
 
 SHARE = 0.5

@@ -26,10 +26,12 @@ from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import Operator
 from watersmeet.state.applying import apply
 from watersmeet.state.changes import BeginCleaning, FinishCleaning, ReviveGroups, UniteGenerations
+from watersmeet.state.decided import decided, undecided_keys
+from watersmeet.state.ends import ends
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Cleaning, Manifest
 from watersmeet.state.passing import newly_passed
-from watersmeet.state.promises import decidable, decided, ends, undecided_keys
+from watersmeet.state.promises import decidable
 from watersmeet.state.sizes import bytes_by_generation, live_bytes_by_site, total_bytes
 
 

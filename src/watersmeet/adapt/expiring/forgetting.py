@@ -16,8 +16,9 @@ from watersmeet.adapt.policy import Moment, Suggestion, View
 from watersmeet.model.plan import Operator
 from watersmeet.planning.durations import written
 from watersmeet.state.changes import ForgetPromises
+from watersmeet.state.inputs import streams_of
 from watersmeet.state.manifest import UNDECIDED, Manifest
-from watersmeet.state.promises import streams_of, watermark
+from watersmeet.state.promises import watermark
 
 PARTS = 8
 

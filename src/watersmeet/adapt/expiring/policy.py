@@ -14,10 +14,10 @@ from watersmeet.adapt.policy import Moment, Suggestion, View
 from watersmeet.model.ids import RunId
 from watersmeet.model.plan import Input, Operator
 from watersmeet.state.changes import DropRows
-from watersmeet.state.ends import ended_groups
+from watersmeet.state.ends import ended_groups, ends
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest, RowSet
-from watersmeet.state.promises import droppable, ends
+from watersmeet.state.promises import droppable
 from watersmeet.state.sizes import rows_and_bytes
 
 

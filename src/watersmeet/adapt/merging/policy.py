@@ -16,9 +16,10 @@ from watersmeet.adapt.merging.purging import Purging
 from watersmeet.adapt.policy import Merge, Moment, Suggestion, View
 from watersmeet.model.ids import InputName, OperatorId, RunId, SiteId
 from watersmeet.model.plan import Input, Operator
+from watersmeet.state.ends import ends
 from watersmeet.state.groups import GroupSet, groups_at
 from watersmeet.state.manifest import Manifest, RunFile, Slice
-from watersmeet.state.promises import Limits, droppable, ends
+from watersmeet.state.promises import Limits, droppable
 from watersmeet.state.sizes import rows_and_bytes, slice_bytes
 
 CLOSED_PARTS = 4

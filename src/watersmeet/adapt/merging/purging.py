@@ -24,9 +24,9 @@ from watersmeet.model.ids import OperatorId, RunId, SiteId
 from watersmeet.model.plan import Operator
 from watersmeet.state.changes import AddRun, Change, MergeRuns
 from watersmeet.state.groups import GroupSet, groups_at
+from watersmeet.state.inputs import streams_of
 from watersmeet.state.looks import Look, Looked
 from watersmeet.state.manifest import LIVE, UNDECIDED, Manifest, RunFile, Slice
-from watersmeet.state.promises import streams_of
 from watersmeet.state.sizes import live_bytes_by_site
 
 SMALL_BYTES = 64 << 10

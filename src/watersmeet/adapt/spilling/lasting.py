@@ -13,8 +13,9 @@ import numpy as np
 from watersmeet.adapt.statistics import Floats
 from watersmeet.model.ids import InputName, OperatorId
 from watersmeet.model.plan import Input, Operator
+from watersmeet.state.ends import FOREVER, ends
 from watersmeet.state.manifest import Manifest
-from watersmeet.state.promises import FOREVER, droppable, ends
+from watersmeet.state.promises import droppable
 from watersmeet.state.sizes import live_bytes_of
 
 LEARNT = 0.3
