@@ -35,7 +35,7 @@ from watersmeet.model.ids import OperatorId, SiteId
 from watersmeet.model.query import JoinNode, Query, StreamNode
 from watersmeet.planning import plan
 from watersmeet.runners.local import LocalOffsets, LocalRunner
-from watersmeet.runners.local_messages import Tables
+from watersmeet.runners.local.messages import Tables
 from watersmeet.site.messages import SITE
 from watersmeet.site.spec import LevelSpec
 from watersmeet.site.task import SiteTask

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from watersmeet.driver.ports import Done, Step
 from watersmeet.model.ids import EpochId
-from watersmeet.runners.local_messages import Evaluate, HashKeys, Messages, Tables, hash_whole_numbers
-from watersmeet.runners.local_rows import no_messages
+from watersmeet.runners.local.messages import Evaluate, HashKeys, Messages, Tables, hash_whole_numbers
+from watersmeet.runners.local.rows import no_messages
 from watersmeet.site.effects import read_effects
 from watersmeet.site.local_exchange import LocalExchange
 from watersmeet.site.messages import SITE

@@ -13,7 +13,7 @@ from watersmeet.driver.topology import WORD, promises_name
 from watersmeet.model.plan import Column, Input, Key, quoted
 from watersmeet.operators.hashing import xxhash64
 from watersmeet.operators.promises.patterns import KEY
-from watersmeet.runners.local_rows import as_structs, named_rows, promise_messages, with_slots
+from watersmeet.runners.local.rows import as_structs, named_rows, promise_messages, with_slots
 from watersmeet.site.layout import ROW, Layout, slot_name
 from watersmeet.site.messages import BODY, HASH, SITE, TAG, Kind, kinds_of, tag_of
 from watersmeet.state.groups import Hashes, group_of
