@@ -16,6 +16,8 @@ from tests.cli.commands import (
     watersmeet,
 )
 
+MOVED = {"move", "patience", "split", "park"}
+
 
 @pytest.fixture
 def examples(tmp_path):
@@ -37,7 +39,8 @@ def test_the_example_of_orders_runs_and_its_state_can_be_looked_into(examples):
     ]
     state = succeed_json("state", examples / "out/orders-checkpoint", env=NO_JAVA)
     assert {row["operator"] for row in state["rows"]} == {"join1", "join2"}
-    assert succeed_json("events", examples / "out/orders-checkpoint", env=NO_JAVA)["events"] == []
+    events = succeed_json("events", examples / "out/orders-checkpoint", env=NO_JAVA)["events"]
+    assert {event["kind"] for event in events} <= MOVED, "a slow machine may make `auto` move groups, and nothing else"
 
 
 @pytest.mark.spark
@@ -51,7 +54,7 @@ def test_a_query_with_too_little_memory_shows_its_cleanup_and_gives_the_same_res
     assert lines[-2].split("groups of ")[1].startswith("join2, 0 left")
     assert len(read_json_lines(sorted((examples / "out/orders").rglob("*.json")))) == 4
     events = succeed_json("events", examples / "out/orders-checkpoint", env=NO_JAVA)["events"]
-    assert {event["kind"] for event in events} == {"spill", "cleanup"}
+    assert {event["kind"] for event in events} - MOVED == {"spill", "cleanup"}
 
 
 CLICKS = """
