@@ -1,13 +1,14 @@
 """Promises that operators pass on by expiry: one stream's are enough once its own rows are over."""
 
 import pyarrow as pa
+import pytest
 from msgspec import structs
 from tests.support.in_process import InProcess
 
 from watersmeet.adapt.expiring import passing
 from watersmeet.adapt.policy import MemoryOptions
 from watersmeet.adapt.registry import Registry
-from watersmeet.model.query import JoinNode, Query, StreamNode
+from watersmeet.model.query import Aggregate, AggregateNode, GroupKey, JoinNode, Query, StreamNode
 from watersmeet.planning import plan
 from watersmeet.state.passing import MARKS_MOST, with_marks
 
@@ -108,6 +109,27 @@ def test_nothing_is_passed_on_without_the_policy(tmp_path, monkeypatch):
     for _ in range(3):
         running.epoch(epoch(b=[(3, 30)]))
     assert rows_of_c(running) == 2
+
+
+@pytest.mark.parametrize(("promised", "found"), [((), []), ((1,), [2]), ((1, 2), [2])])
+def test_groups_by_a_time_are_final_once_no_row_is_held_that_could_come_into_them(tmp_path, promised, found):
+    """C has no times, so no row of A ever ends; but those of a key go that C has promised (CAPE 3.3: by purge)."""
+    a, c = StreamNode("A", TIMED, "ts", delay_us=0), StreamNode("C", PLAIN, punctuated=("k",))
+    time = TIMED.field("ts").type
+    window = GroupKey("w", "window(A.ts, '10 microseconds')", pa.struct([("start", time), ("end", time)]))
+    node = AggregateNode(JoinNode((a, c), "A.k = C.k"), (window,), (Aggregate("n", "count", pa.int64()),))
+    running = InProcess(plan(Query(node)), str(tmp_path))
+    told = [each for number in range(5) for each in groups_of(running, number, promised)]
+    assert [row["aggregate1"]["n"] for row in told] == found
+
+
+def groups_of(running, number, promised):
+    """An epoch: two rows of key 1 in the first window, then one of key 2, later, and what C promises."""
+    rows = {0: [(1, 5), (1, 6)], 1: [(2, 30)]}.get(number, [])
+    keys = promised if number == 1 else ()
+    told = {"#shape": [1] * len(keys), "k": list(keys), "k#until": [None] * len(keys)}
+    c = pa.table({"k": [1, 2] if number == 0 else []}, PLAIN)
+    return running.epoch({"A": timed(rows), "C": c, "C#promises": pa.table(told, PROMISES)}).to_pylist()
 
 
 def test_marks_are_few_and_the_last_one_is_kept(tmp_path):

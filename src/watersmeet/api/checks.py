@@ -181,7 +181,7 @@ def _may_be_final(plan: Plan, source: Input, stream: str) -> bool:
         return _promises_times(plan, [stream])
     inputs = plan.operator(str(source.operator)).inputs
     own = next(each for each in inputs if stream in _streams_below(plan, each))
-    leave = all(_ends_for(plan, own, other) for other in inputs if other is not own)
+    leave = all(_ends_for(plan, own, other) or _may_promise_keys(plan, other) for other in inputs if other is not own)
     is_known = own.stream is not None or plan.longest_us(stream) is not None
     return leave and is_known and _may_be_final(plan, own, stream)
 

@@ -106,11 +106,21 @@ def _stored_from(
         else []
     )
     firsts = [last_bounds(run, source) for run in runs if run.input == source.name]
-    lasts = [None if limit is None else limit + 1, *(None if span is None else span[0] for span in firsts)]
+    bounds = [None if limit is None else limit + 1, _held_from(manifest, operator, source)]
+    known = max((bound for bound in bounds if bound is not None), default=None)
+    lasts = [known, *(None if span is None else span[0] for span in firsts)]
     if source.stream:
         yield from lasts
     else:
         yield from (None if last is None or window is None else last - window for last in lasts)
+
+
+def _held_from(manifest: Manifest, operator: Operator, source: Input) -> int | None:
+    """The earliest of the rows that an operator holds of an input; None where runs do not tell."""
+    parts = (manifest.runs[part.run] for part in manifest.operators[operator.id].slices)
+    spans = [last_bounds(run, source) for run in parts if run.input == source.name]
+    firsts = [span[0] for span in spans if span is not None]
+    return None if len(firsts) < len(spans) else min(firsts, default=FOREVER)
 
 
 def decidable(manifest: Manifest) -> Limits:
