@@ -114,7 +114,7 @@ def test_a_query_that_ends_while_cleanup_waits_for_its_turn_has_not_failed():
     loop, failures = Loop(missing=3), []
 
     def over(*_):
-        raise StoppedError("this run of the query is over", why="it was stopped", how="start it again")
+        raise StoppedError("this run of the query has ended", why="it was stopped", how="start it again")
 
     loop.clean = over
     upkeep(loop).when_idle(failures.append)

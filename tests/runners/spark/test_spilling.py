@@ -193,7 +193,7 @@ def test_a_cleanup_that_waits_for_a_batch_does_not_go_on_if_the_batch_fails(file
     run = query._run  # noqa: SLF001
     version = run.manifest.version
     assert begun.wait(60)
-    with pytest.raises(wm.WatersmeetError, match="this run of the query is over"):
+    with pytest.raises(wm.WatersmeetError, match="this run of the query has ended"):
         run.loop.clean("idle")
     with pytest.raises(Exception, match="the sink is gone"):
         query.awaitTermination()
