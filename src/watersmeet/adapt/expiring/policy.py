@@ -14,7 +14,7 @@ from watersmeet.adapt.policy import Moment, Suggestion, View
 from watersmeet.model.ids import RunId
 from watersmeet.model.plan import Input, Operator
 from watersmeet.state.changes import DropRows
-from watersmeet.state.ends import ended_groups, ends
+from watersmeet.state.ends import FOREVER, ended_groups, ends
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.manifest import Manifest, RowSet
 from watersmeet.state.promises import droppable
@@ -25,7 +25,7 @@ from watersmeet.state.sizes import rows_and_bytes
 class ExpirePolicy:
     """Drops what has ended."""
 
-    moments: frozenset[Moment] = frozenset({"step"})
+    moments: frozenset[Moment] = frozenset({"step", "over"})
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """Of each input, all runs and groups that are over."""
@@ -71,6 +71,9 @@ def _ended(manifest: Manifest, operator: Operator, source: Input, moment: int) -
     for part in manifest.operators[operator.id].slices:
         held[part.run] = held.get(part.run, GroupSet()) | part.groups
     for run in (manifest.runs[each] for each in held):
+        if run.input == source.name and moment == FOREVER:  # whatever its times
+            yield _Ended((run.id,), everything, everything)
+            continue
         span = None if run.input != source.name or source.life is None else ends(run, source.life)
         if span is None or source.life is None or span[0] > moment:
             continue
