@@ -92,6 +92,27 @@ def test_a_run_in_two_slices_keeps_the_groups_that_are_not_over():
     ]  # fmt: skip
 
 
+def test_what_waits_for_a_stream_that_has_ended_goes_whatever_its_times():
+    unbounded = replace(run("r", (0, 1)), bounds={})
+    manifest = manifest_of(unbounded, run("other side", (0, 1), source="B"))
+    assert set(dropped(replace(manifest, ended={"B": 1}))) == {"r"}
+    assert set(dropped(replace(manifest, has_ended=True))) == {"r", "other side"}
+
+
+@pytest.mark.parametrize(("how", "alone"), [("inner", 0), ("left", 1), ("full", 2), ("anti", 1)])
+def test_a_query_whose_input_has_ended_holds_no_row(tmp_path, how, alone):
+    plain = pa.schema([("k", pa.int64())])
+    node = JoinNode(tuple(StreamNode(name, plain) for name in "AB"), "A.k = B.k", how)
+    made = plan(Query(node, ("A.k",)))
+    query = InProcess(made, str(tmp_path))
+    query.epoch({"A": pa.table({"k": [1, 2]}), "B": pa.table({"k": [2, 3]})})
+    assert query.manifest.rows == 4
+    query.loop.end_input()
+    assert sum(query.clean("final", None).num_rows for _ in range(3)) == alone
+    query.loop.revive()
+    assert query.manifest.rows == 0
+
+
 def test_nothing_goes_without_promises():
     assert dropped(manifest_of(run("r", (0, 1)))) == {}
     assert dropped(manifest_of(run("r", (0, 1)), A=10**9)) == {}, "the other side has promised nothing"
