@@ -106,8 +106,7 @@ def _stored_from(
         else []
     )
     firsts = [last_bounds(run, source) for run in runs if run.input == source.name]
-    bounds = [None if limit is None else limit + 1, _held_from(manifest, operator, source)]
-    known = max((bound for bound in bounds if bound is not None), default=None)
+    known = _held_from(manifest, operator, source) if limit is None else limit + 1
     lasts = [known, *(None if span is None else span[0] for span in firsts)]
     if source.stream:
         yield from lasts
@@ -116,7 +115,10 @@ def _stored_from(
 
 
 def _held_from(manifest: Manifest, operator: Operator, source: Input) -> int | None:
-    """The earliest of the rows that an operator holds of an input; None where runs do not tell."""
+    """The earliest of the rows that an operator holds of an input, which may go by promised keys if by no time.
+
+    None where runs do not tell.
+    """
     parts = (manifest.runs[part.run] for part in manifest.operators[operator.id].slices)
     spans = [last_bounds(run, source) for run in parts if run.input == source.name]
     firsts = [span[0] for span in spans if span is not None]
