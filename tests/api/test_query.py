@@ -162,6 +162,7 @@ def test_a_function_is_called_with_numbers_without_gaps_and_idle_reports_tell_th
     assert [report["customMetrics"]["step"] for report in query.recentProgress] == [0, 1, 2]
     again = writer.start()
     assert again.awaitTermination(120)
+    assert again.recentProgress, "Spark tells of a run without input, too"
     for report in again.recentProgress:
         assert report["customMetrics"]["idle"] is True
         assert report["customMetrics"]["rejected"] == []
