@@ -58,7 +58,7 @@ def test_moves_must_pay_where_a_site_has_twice_its_share():
     assert unmet(skew.judge(SIZE, poor)[0]) == ["slowest site, without moves", "whole run, without moves"]
     level = outcomes((4.1,) * 4, (6.0,) * 4, rows=(10, 10, 10, 8))
     assert all(each.target is None for each in skew.judge(SIZE, level)[0])
-    assert all(each.target for each in skew.judge(SIZE, level, is_slow=True)[0][::3])
+    assert all(each.target for each in skew.judge(SIZE, level, slow={0: 3.0})[0][:4:3])
 
 
 def test_sparks_own_join_must_take_five_times_as_long():

@@ -6,7 +6,9 @@ machine has a higher rate. An executor with n processes works on n sites at a ti
 
 Groups go from the heaviest site of the slowest executor to the lightest site of the quickest, as many as bring one of
 the two to the mean, the largest that fit first, until nothing is gained any more. (Sorted by size, first fit: the usual
-greedy method for scheduling on several machines.) A group is never split.
+greedy method for scheduling on several machines.) A group is never split. If groups move at all, the sites of each
+executor are levelled, too: it works for them one after the other now, but their memory is shared out evenly, and they
+may be spread over more executors later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +22,9 @@ from watersmeet.adapt.statistics import Floats
 ROUNDS_A_SITE = 8
 LEVEL = 1.02
 """An executor is not relieved that takes less than this times the mean."""
+
+SITES_LEVEL = 1.1
+"""Nor is a site, by the others of its executor."""
 
 PRIOR = 0.05
 """A site's rate is trusted as if it had done this part of a mean site's work at the mean rate before."""
@@ -113,47 +118,80 @@ def level_out(work: Work, machines: Machines, room: Floats) -> Ints:
     >>> level_out(work, machines, np.array([np.inf, np.inf])).tolist()
     [1, 0, 0, 1]
     """
-    site, loads, room = work.site.copy(), work.by_site, room.copy()
-    for _ in range(ROUNDS_A_SITE * len(loads)):
-        donor, receiver = machines.heaviest(loads), machines.lightest(loads)
-        if machines.times(loads).max() <= LEVEL * loads.sum() / machines.at_once:
-            break
-        if machines.executor[donor] == machines.executor[receiver]:
-            receiver = int(loads.argmin())
-        chosen = _between(work, site, donor, receiver, (loads, machines.times(loads)), room[receiver], machines)
-        moved = work.tuples[chosen].sum()
-        after = loads.copy()
-        after[donor] -= moved * work.ms_per_tuple[donor]
-        after[receiver] += moved * work.ms_per_tuple[receiver]
-        if not len(chosen) or not machines.are_better(loads, after, donor, receiver):
-            break
-        site[chosen], loads = receiver, after
-        room[receiver] -= work.live_bytes[chosen].sum()
-    return site
+    plan = _Plan(work, machines, work.site.copy(), work.by_site, room.copy())
+    plan.level_executors()
+    if (plan.site != work.site).any():
+        plan.level_sites()
+        plan.level_executors()  # one whose quicker sites now do more takes less time
+    return plan.site
 
 
-def _between(
-    work: Work,
-    site: Ints,
-    donor: int,
-    receiver: int,
-    now: tuple[Floats, Floats],
-    room: float,
-    machines: Machines,
-) -> Ints:
-    """Pieces of the donor that level it and the receiver: the largest first, or the smallest if all are too large."""
-    loads, times = now
-    is_alone = machines.executor[donor] == machines.executor[receiver]
-    high, low = (loads[donor], loads[receiver]) if is_alone else (times.max(), times[machines.executor[receiver]])
-    mean = loads.sum() / (len(loads) if is_alone else machines.at_once)
-    amount = min(high - mean, mean - low) if low < mean else (high - low) / 2
-    here = np.flatnonzero((site == donor) & (work.tuples > 0) & (work.live_bytes <= room))
-    mean_ms = (work.ms_per_tuple[donor] + work.ms_per_tuple[receiver]) / 2
-    cost = work.tuples[here] * mean_ms
-    fitting = here[cost <= amount]
-    if not len(fitting):
-        return here[cost.argmin() : cost.argmin() + 1] if len(here) else here
-    order = fitting[np.argsort(-work.tuples[fitting], kind="stable")]
-    taken = np.cumsum(work.tuples[order]) * mean_ms <= amount
-    chosen: Ints = order[taken & (np.cumsum(work.live_bytes[order]) <= room)]
-    return chosen
+@dataclass
+class _Plan:
+    """Where pieces are to be: the site of each, what sites then have to do, and the room that is left there."""
+
+    work: Work
+    machines: Machines
+    site: Ints
+    loads: Floats
+    room: Floats
+
+    def level_executors(self) -> None:
+        """Relieve the slowest executor, until nothing is gained any more."""
+        machines = self.machines
+        for _ in range(ROUNDS_A_SITE * len(self.loads)):
+            times, mean = machines.times(self.loads), self.loads.sum() / machines.at_once
+            donor, receiver = machines.heaviest(self.loads), machines.lightest(self.loads)
+            high, low = times.max(), times.min()
+            if high <= LEVEL * mean:
+                return
+            if machines.executor[donor] == machines.executor[receiver]:
+                receiver, mean = int(self.loads.argmin()), self.loads.mean()
+                high, low = self.loads[donor], self.loads[receiver]
+            amount = min(high - mean, mean - low) if low < mean else (high - low) / 2
+            chosen = self._between(donor, receiver, amount)
+            after = self._after(chosen, donor, receiver)
+            if not len(chosen) or not machines.are_better(self.loads, after, donor, receiver):
+                return
+            self._give(chosen, receiver, after)
+
+    def level_sites(self) -> None:
+        """Level the sites of each executor, which may get more processes; no executor becomes slower by that."""
+        most = LEVEL * self.machines.times(self.loads).max()
+        for number in range(len(self.machines.processes)):
+            mine = np.flatnonzero(self.machines.executor == number)
+            for _ in range(ROUNDS_A_SITE * len(mine)):
+                donor, receiver = int(mine[self.loads[mine].argmax()]), int(mine[self.loads[mine].argmin()])
+                high, low = self.loads[donor], self.loads[receiver]
+                if high <= SITES_LEVEL * self.loads[mine].mean():
+                    break
+                chosen = self._between(donor, receiver, (high - low) / 2)
+                after = self._after(chosen, donor, receiver)
+                if not len(chosen) or after[receiver] >= high or self.machines.times(after)[number] > most:
+                    break
+                self._give(chosen, receiver, after)
+
+    def _between(self, donor: int, receiver: int, amount: float) -> Ints:
+        """Pieces of the donor that take so long: the largest that fit first, or the smallest if all are too large."""
+        work, room = self.work, self.room[receiver]
+        here = np.flatnonzero((self.site == donor) & (work.tuples > 0) & (work.live_bytes <= room))
+        mean_ms = (work.ms_per_tuple[donor] + work.ms_per_tuple[receiver]) / 2
+        cost = work.tuples[here] * mean_ms
+        fitting = here[cost <= amount]
+        if not len(fitting):
+            return here[cost.argmin() : cost.argmin() + 1] if len(here) else here
+        order = fitting[np.argsort(-work.tuples[fitting], kind="stable")]
+        taken = np.cumsum(work.tuples[order]) * mean_ms <= amount
+        chosen: Ints = order[taken & (np.cumsum(work.live_bytes[order]) <= room)]
+        return chosen
+
+    def _after(self, chosen: Ints, donor: int, receiver: int) -> Floats:
+        """What sites have to do if pieces of the donor are given to the receiver."""
+        moved, after = self.work.tuples[chosen].sum(), self.loads.copy()
+        after[donor] -= moved * self.work.ms_per_tuple[donor]
+        after[receiver] += moved * self.work.ms_per_tuple[receiver]
+        return after
+
+    def _give(self, chosen: Ints, receiver: int, after: Floats) -> None:
+        self.site[chosen], self.loads = receiver, after
+        self.room[receiver] -= self.work.live_bytes[chosen].sum()

@@ -1,11 +1,16 @@
 """What a contender is told, and what it tells."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 
 from watersmeet.lab.bench.contenders import Contender
 
 CORES = 2
 """Tasks at once, shuffle partitions, sites, threads: the same for all, on every machine."""
+
+NONE_SLOW: Mapping[int, float] = MappingProxyType({})
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -74,6 +79,17 @@ class Outcome(msgspec.Struct, frozen=True):
     def slowest_executor_s(self) -> float:
         """The same of the slowest executor."""
         return sum(self.executor_ms[1:]) / 1000
+
+    def levelled_s(self, executors: int, slow: Mapping[int, float] = NONE_SLOW) -> float:
+        """How long the run would have taken if executors had shared the work of every epoch after the first evenly.
+
+        Sites that are ``slow`` would have done nothing.
+
+        >>> Outcome("watersmeet", 10.0, 0, site_ms=((9, 9), (5000, 1000)), executor_ms=(18, 5000)).levelled_s(2)
+        8.0
+        """
+        quick_ms = sum(ms / slow.get(site, 1.0) for times in self.site_ms[1:] for site, ms in enumerate(times))
+        return self.whole_s - self.slowest_executor_s + quick_ms / executors / 1000
 
     @property
     def largest_share(self) -> float:
