@@ -180,7 +180,7 @@ def test_active_disk_overtakes_or_not():
 
 def test_simulator_and_engine_make_the_same_moves_or_not():
     ways = flux_two_sites.simulated(20)
-    assert ways[:3] == [(0, 1)] * 3
+    assert ways == [(0, 1)] * 4
     assert [finding.held for finding in flux_two_sites.judge(ways, ways)] == [True, True, True]
     there_and_back = [*ways, (0, 1), (1, 0)]
     assert [finding.held for finding in flux_two_sites.judge(there_and_back, ways)] == [True, False, True]
