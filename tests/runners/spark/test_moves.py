@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from tests.support.oracle import joined
 from tests.support.spark_runs import PATIENCE_S, Collected
 
@@ -104,3 +105,22 @@ def test_another_routing_in_every_epoch_is_exact_and_compiled_once(spark, kind, 
     assert len(told) >= WARM, "nothing has happened"
     assert "adaptation auto" in query.plan
     assert sink.compiled[-1] - sink.compiled[WARM] == 0, sink.compiled
+
+
+def test_rows_with_a_column_that_spark_does_not_hash_are_dealt_out(spark):
+    rng = np.random.default_rng(12)
+    keys = rng.integers(0, 9, (4, 30))
+    told = [pa.table({"v": [f'{{"id": {key}}}' for key in some], "n": range(len(some))}) for some in keys]
+    others = [pa.table({"k": np.arange(9), "m": np.arange(9) + 10 * epoch}) for epoch in range(4)]
+    parsed = wm.testing.replay(spark, told).select(F.parse_json("v").alias("v"), "n")
+    flow, sink = wm.Flow(spark), Collected()
+    a, b = flow.stream("A", parsed), flow.stream("B", wm.testing.replay(spark, others))
+    joined_rows = a.join(b, on="variant_get(A.v, '$.id', 'bigint') = B.k").select("A.n", "B.m")
+    writer = joined_rows.writeStream.foreachBatch(sink).option("sites", 2).option("partitionGroups", GROUPS)
+    with wm.testing.thrown(shortcut=False):
+        query = writer.trigger(availableNow=True).start()
+    coordinator = query._run.loop.stepper.coordinator  # noqa: SLF001
+    coordinator.policies = [*coordinator.policies, Divided()]
+    assert query.awaitTermination(PATIENCE_S)
+    assert any(each["kind"] == "split" for each in query.events())
+    assert sum(sink.rows.values()) == 30 * 4 * 4

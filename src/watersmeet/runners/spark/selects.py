@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -204,9 +205,11 @@ def _to_each(messages: DataFrame) -> DataFrame:
 def _lots(layout: Layout) -> SparkColumn:
     """A number that a row always has, to deal out rows by: of its values, and, as rows may be equal, of where it is.
 
-    A number of its order would not do: rows may come in another one if a task is repeated.
+    A number of its order would not do: rows may come in another one if a task is repeated. Spark does not hash columns
+    that state cannot keep either.
     """
-    names = [slot_name(slot) for slot, kind in enumerate(layout.slots) if not has_map(kind)]
+    hashed = [slot for slot, kind in enumerate(layout.slots) if not (has_map(kind) or pa.types.is_null(kind))]
+    names = [slot_name(slot) for slot in hashed]
     return F.xxhash64(*(F.col(f"`{name}`") for name in names), F.spark_partition_id())
 
 
