@@ -3,12 +3,14 @@
 import os
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 from tests.crash.variants import EPOCHS, GROUPED_BY, SHOWN, TOLD, Variant, tables
+from tests.support.disturbing import disturbed
 from tests.support.oracle import multiset
 
 import watersmeet as wm
@@ -43,7 +45,8 @@ def start(spark: SparkSession, folder: Path, seed: int, *, now: bool = True) -> 
     if variant.through_spark:  # Spark's own writer instead of the site tasks
         writer = writer.option("maxRecordsPerFile", 1000)
     writer = writer.option("sites", 2)
-    with wm.testing.thrown(shortcut=variant.shortcut, staged_from=variant.staged_from):
+    moves = disturbed(seed) if variant.with_moves else nullcontext()
+    with moves, wm.testing.thrown(shortcut=variant.shortcut, staged_from=variant.staged_from):
         return (writer.trigger(availableNow=True) if now else writer).start()
 
 

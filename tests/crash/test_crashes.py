@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.crash.query import finish, written
-from tests.crash.variants import EPOCHS, KINDS, WAYS, WITH_BUDGET, Variant, expected
+from tests.crash.variants import EPOCHS, KINDS, WAYS, WITH_BUDGET, WITH_MOVES, Variant, expected
 from tests.support.oracle import difference
 
 from watersmeet.testing import CLEANUP_POINTS, DRIVER_POINTS, WORKER_POINTS, CrashPlan
@@ -33,6 +33,10 @@ ALL_FINAL = [
 ]
 WORKER_FINAL = [("task-start", 6), ("mid-output", 6), ("before-effects", 6)]
 ENDING = ("outer", "aggregate")
+
+# Decisions to clean what was parked are versions of their own, so these are killed by the clock.
+MOVED = [WITH_MOVES + budget + WAYS * kind + kind for kind in range(len(KINDS)) for budget in (0, WITH_BUDGET)]
+CLUSTER = "local-cluster[2,1,512]"
 
 
 def seed_of(point: str, epoch: int, kind: str, *, spills: bool = False) -> int:
@@ -58,11 +62,13 @@ def check(folder: Path, seed: int) -> None:
     assert got == wanted, difference(got, wanted)
 
 
-def driver(folder: Path, seed: int, crash: CrashPlan | None = None) -> subprocess.Popen[bytes]:
+def driver(
+    folder: Path, seed: int, crash: CrashPlan | None = None, master: str = "local[2]"
+) -> subprocess.Popen[bytes]:
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
     if crash:
         environment["WATERSMEET_CRASH"] = crash.encode()
-    command = [sys.executable, "-m", "tests.crash.query", "local[2]", str(folder), str(seed)]
+    command = [sys.executable, "-m", "tests.crash.query", master, str(folder), str(seed)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
 
 
@@ -75,6 +81,18 @@ def kill_driver_at(
     assert process.wait(300) == -signal.SIGKILL
     end_group(process)
     assert (folder / "crashed").exists()
+    finish(spark, folder, seed)
+    check(folder, seed)
+
+
+def kill_driver_at_any_time(spark: SparkSession, folder: Path, seed: int, master: str = "local[2]") -> None:
+    process = driver(folder, seed, master=master)
+    while process.poll() is None and not (folder / "checkpoint/state/manifest").exists():
+        time.sleep(0.05)
+    time.sleep(random.Random(seed).uniform(0, 1.5 * EPOCHS))
+    process.kill()
+    process.wait()
+    end_group(process)
     finish(spark, folder, seed)
     check(folder, seed)
 
@@ -153,17 +171,20 @@ def test_a_worker_killed_when_input_ends_loses_and_repeats_nothing(spark, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [*range(0, 32, 3), *range(WITH_BUDGET, WITH_BUDGET + 32, 3)])
+@pytest.mark.parametrize("seed", [*range(0, 32, 3), *range(WITH_BUDGET, WITH_BUDGET + 32, 3), *MOVED])
 def test_a_driver_killed_at_any_time_loses_and_repeats_nothing(spark, tmp_path, seed):
-    process = driver(tmp_path, seed)
-    while process.poll() is None and not (tmp_path / "checkpoint/state/manifest").exists():
-        time.sleep(0.05)
-    time.sleep(random.Random(seed).uniform(0, 1.5 * EPOCHS))
-    process.kill()
-    process.wait()
-    end_group(process)
-    finish(spark, tmp_path, seed)
-    check(tmp_path, seed)
+    kill_driver_at_any_time(spark, tmp_path, seed)
+
+
+@pytest.mark.processes
+def test_a_driver_of_a_cluster_killed_while_groups_move_loses_and_repeats_nothing(spark, tmp_path):
+    kill_driver_at_any_time(spark, tmp_path, MOVED[1], CLUSTER)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [seed for seed in MOVED if seed != MOVED[1]])
+def test_a_driver_of_a_cluster_killed_at_any_time_loses_and_repeats_nothing(spark, tmp_path, seed):
+    kill_driver_at_any_time(spark, tmp_path, seed, CLUSTER)
 
 
 @pytest.mark.slow

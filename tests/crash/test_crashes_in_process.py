@@ -3,11 +3,13 @@
 import random
 import threading
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
-from tests.crash.variants import EPOCHS, KINDS, WAYS, WITH_BUDGET, Variant, batches, expected, rejected
+from tests.crash.variants import EPOCHS, KINDS, WAYS, WITH_BUDGET, WITH_MOVES, Variant, batches, expected, rejected
+from tests.support.disturbing import disturbed
 from tests.support.in_process import InProcess, Killed
 from tests.support.oracle import difference, multiset
 
@@ -20,7 +22,12 @@ from watersmeet.site.result_files import ResultFormat
 Moment = tuple[str, int]
 """A point, and the version that is the last one then."""
 
-SEEDS = [WAYS * kind + budget for kind in range(len(KINDS)) for budget in (0, WITH_BUDGET)]
+SEEDS = [
+    WAYS * kind + budget + moves
+    for kind in range(len(KINDS))
+    for budget in (0, WITH_BUDGET)
+    for moves in (0, WITH_MOVES)
+]
 
 
 class Run:
@@ -80,7 +87,8 @@ def _read(folder: Path):
 
 
 def check(folder: Path, seed: int, kill_at: Moment | None) -> Run:
-    run = Run(folder, seed, kill_at)
+    with disturbed(seed) if seed >= WITH_MOVES else nullcontext():
+        run = Run(folder, seed, kill_at)
     got, wanted = run.results, expected(seed)
     assert got == wanted, f"{kill_at}: {difference(got, wanted)}"
     if run.variant.times or run.variant.promises:

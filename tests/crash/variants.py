@@ -16,6 +16,8 @@ from watersmeet.planning.windows import WINDOW_TYPE
 EPOCHS = 4
 WITH_BUDGET = 1000
 """Queries of this seed and above have far too little memory, so they spill and clean up."""
+WITH_MOVES = 2 * WITH_BUDGET
+"""Groups of queries of this seed and above move, are split and are parked by lot; half of them have a budget."""
 
 KINDS = ("inner", "windowed", "outer", "aggregate", "ring", "promised")
 WAYS = 8
@@ -30,20 +32,22 @@ TOLD = ("count(*) AS n", "sum(C.id) AS total")
 
 @dataclass(frozen=True)
 class Variant:
-    """The kind, how results are written, whether one task may do everything, how rows travel, and how much memory."""
+    """The kind, how results are written, whether one task does everything, how rows travel, memory, and moves."""
 
     kind: str
     through_spark: bool
     shortcut: bool
     key: str
     with_budget: bool
+    with_moves: bool
 
     @classmethod
     def of(cls, seed: int) -> "Variant":
         """All ways within eight seeds, and all kinds within as many times that as there are."""
         kind = KINDS[seed % WITH_BUDGET // WAYS % len(KINDS)]
         key = "m" if seed // 4 % 2 == 0 else "t"
-        return cls(kind, bool(seed % 2), seed // 2 % 2 == 0, key, seed >= WITH_BUDGET)
+        with_budget = seed % WITH_MOVES >= WITH_BUDGET
+        return cls(kind, bool(seed % 2), seed // 2 % 2 == 0, key, with_budget, seed >= WITH_MOVES)
 
     @property
     def staged_from(self) -> int | None:
