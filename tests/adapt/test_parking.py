@@ -214,6 +214,20 @@ def test_a_group_for_which_nothing_came_is_live_again_without_cleanup():
     assert not world.manifest.generations(JOIN)
 
 
+def test_a_site_without_room_parks_again_after_a_burst_for_which_nothing_came():
+    world = calm(options=MemoryOptions(13_000))
+    burst(world)
+    assert len(world.epoch()) == 1
+    world.rows[:] = 1.0
+    world.rows[:, HOT] = 0.0
+    world.run(2)
+    assert (world.parked, world.drained) == ([], 0)
+    assert world.manifest.generations(JOIN), "it is closed, as if it had been spilled"
+    world.run(CALM)
+    world.rows[:, HOT + 1] = 8.0
+    assert [change.site for change in world.run(2)] == [SITE]
+
+
 def parked(*groups):
     world = Bursts()
     change = SpillGroups(SiteId(SITE), {JOIN: GroupSet.of(groups)}, epoch_ms=(2, 1))

@@ -88,7 +88,7 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
         case FinishCleaning(live, closed):
             return replace(_normal(_cleaned(manifest, live, closed)), cleaning=None, version=following)
         case UniteGenerations(operator, groups):
-            return _relabel(manifest, operator, groups, following, "disk")
+            return _unpark(_relabel(manifest, operator, groups, following, "disk"), operator, groups)
         case ReviveGroups(operator, groups):
             return _unpark(_relabel(manifest, operator, groups, LIVE, "memory"), operator, groups)
         case Reroute():

@@ -80,13 +80,17 @@ class CleanPolicy:
                 yield Suggestion(UniteGenerations(name, complete, reason), {name: complete})
 
     def _unparked(self, manifest: Manifest) -> Iterator[Suggestion]:
-        """Parked groups for which nothing came before they were due."""
+        """Parked groups for which nothing came before they were due: they are parked no longer, live or closed."""
         for name in manifest.operators if manifest.cleaning is None else ():
             idle = self.draining.due(manifest, name) - manifest.spilled(name)
-            fitting = returning(manifest, name, tuple(idle), self.options) if idle else idle
+            closed = idle & GroupSet.union(manifest.generations(name).values())
+            fitting = (idle - closed) | returning(manifest, name, tuple(closed), self.options)
+            reason = f"nothing has come for {len(idle)} parked groups of {name}"
             if fitting:
-                reason = f"nothing has come for {len(fitting)} parked groups of {name}"
                 yield Suggestion(ReviveGroups(name, fitting, reason), {name: fitting})
+            if left := closed - fitting:
+                why = f"{reason}, and there is no room for {len(left)} of them"
+                yield Suggestion(UniteGenerations(name, left, why), {name: left})
 
     def _next_step(self, view: View) -> Cleaning | None:
         plan = view.manifest.plan
