@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.support.states import JOIN, empty_manifest
 
 from watersmeet.adapt.moving.distribution import SETTLED, ResizePolicy, resized
@@ -14,6 +15,7 @@ from watersmeet.adapt.moving.load import EpochLoad, Executors
 from watersmeet.adapt.policy import MemoryOptions, View
 from watersmeet.driver.coordinator import Coordinator
 from watersmeet.state.applying import apply_all
+from watersmeet.state.manifest import Cleaning
 
 
 def after_a_step(policy, names, of_sites, slots=None, manifest=None):
@@ -128,6 +130,32 @@ def test_there_are_as_many_sites_as_tasks_can_run_once_their_number_has_settled(
 def test_a_number_of_sites_that_was_given_stays():
     policy, manifest = ResizePolicy(2), empty_manifest(sites=2)
     assert not any(after_a_step(policy, "abcd", "xy", 4, manifest) for _ in range(SETTLED + 2))
+
+
+def test_a_number_of_sites_that_is_followed_is_not_changed_at_the_start_as_executors_may_still_come():
+    assert not list(ResizePolicy(2, follows=True).suggest(View("start", empty_manifest(sites=4))))
+
+
+def test_a_number_of_sites_that_could_not_be_taken_at_the_start_is_taken_in_a_step():
+    coordinator, manifest = Coordinator.of(MemoryOptions(), 4, 1), empty_manifest(sites=2)
+    cleaning = replace(manifest, cleaning=Cleaning(JOIN, (0,), 100))
+    assert coordinator.decide(View("start", cleaning)) == []
+    assert coordinator.decide(View("step", cleaning)) == []
+    [change] = coordinator.decide(View("step", manifest))
+    assert (change.sites, change.sites_before) == (4, 2)
+
+
+def test_sites_follow_a_number_of_tasks_that_changes_all_the_time_less_and_less_often():
+    policy, manifest, changed = ResizePolicy(2, follows=True), empty_manifest(sites=2), []
+    for epoch in range(120):
+        slots = 3 if epoch // 4 % 2 else 4
+        found = after_a_step(policy, "abcd", "xy", slots, manifest)
+        manifest = apply_all(manifest, found)
+        changed += [epoch] if found else []
+    assert len(changed) == 1, "then six epochs are asked for, and none are alike for so long"
+    for _ in range(3 * SETTLED):
+        manifest = apply_all(manifest, after_a_step(policy, "abc", "xy", 3, manifest))
+    assert manifest.sites == 3, "it follows what stays"
 
 
 def test_policies_after_another_number_of_sites_are_not_told_of_the_load_of_others():

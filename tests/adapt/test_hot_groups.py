@@ -9,10 +9,13 @@ from tests.support.states import JOIN, A
 from watersmeet.adapt.moving.auto import AutoPolicy
 from watersmeet.adapt.moving.hot import WATCHED_LEAST, Asked, HotGroupPolicy, by_site
 from watersmeet.adapt.moving.load import EpochLoad
+from watersmeet.adapt.moving.policies import policies_of
 from watersmeet.adapt.policy import MemoryOptions, View
+from watersmeet.driver.coordinator import Coordinator
 from watersmeet.model.ids import InputName
 from watersmeet.state.applying import apply
 from watersmeet.state.changes import MoveGroups, SplitGroup
+from watersmeet.state.manifest import Cleaning
 
 B = InputName("B")
 
@@ -135,6 +138,24 @@ def test_a_site_without_room_takes_no_part_and_one_that_runs_short_gives_its_par
     assert change.after == (0,)
     assert change.reason == "a site that shares group 0 exceeds memoryBudget 1200"
     assert run(world, HotGroupPolicy(options), 20) == [], "no site has room"
+
+
+def test_a_site_that_runs_short_gives_its_part_back_though_one_process_does_all():
+    world = one_hot()
+    assert run(world, HotGroupPolicy(), 10)
+    world.bytes, world.executors = [150.0] * 20, ["one"] * 2
+    [change] = run(world, HotGroupPolicy(MemoryOptions(budget_bytes=1200)), 1)
+    assert change.after == (0,)
+
+
+@pytest.mark.parametrize(("adaptation", "whole"), [("none", True), ("memory", True), ("auto", False)])
+def test_a_run_that_splits_no_groups_begins_with_whole_ones(adaptation, whole):
+    world, options = one_hot(), MemoryOptions()
+    assert run(world, HotGroupPolicy(), 10)
+    coordinator = Coordinator.of(options, world.sites, 1, movers=policies_of(adaptation, options))
+    changes = coordinator.decide(View("start", replace(world.manifest, cleaning=Cleaning(JOIN, (0,), 100))))
+    assert [change.after for change in changes] == ([(0,)] if whole else [])
+    assert all(change.reason for change in changes)
 
 
 def test_several_hot_groups_are_split_one_after_the_other():

@@ -19,6 +19,7 @@ from watersmeet.adapt.merging.policy import MergePolicy
 from watersmeet.adapt.moving.announcing import TakeOverPolicy
 from watersmeet.adapt.moving.distribution import SETTLED, ResizePolicy
 from watersmeet.adapt.moving.executors import ExecutorPolicy
+from watersmeet.adapt.moving.hot import UnsplitPolicy
 from watersmeet.adapt.moving.load import EpochLoad, Executors
 from watersmeet.adapt.moving.memory import MemoryPolicy
 from watersmeet.adapt.policy import MemoryOptions, Merge, Moment, Suggestion, View
@@ -127,11 +128,11 @@ def test_fewer_sites_spill_what_is_too_much_for_them_at_once():
 def test_the_policies_there_are_go_from_the_inner_to_the_outer():
     """From what concerns files of one input to what concerns all sites."""
     found = [type(each) for each in Coordinator.of(MemoryOptions(), 2, 1).policies]
-    placing = [ExecutorPolicy, ResizePolicy, TakeOverPolicy]
+    placing = [ExecutorPolicy, ResizePolicy, TakeOverPolicy, UnsplitPolicy]
     inner, outer = [MergePolicy, PassPolicy, ExpirePolicy], [SpillPolicy, CleanPolicy, DuePolicy, RevivePolicy]
     assert found == [*inner, *placing, *outer]
     found = [type(each) for each in Coordinator.of(MemoryOptions(), 2, 1, movers=[MemoryPolicy()]).policies]
-    assert found[3:8] == [*placing, MemoryPolicy, SpillPolicy], "moves come first: what moves need not be spilled"
+    assert found[3:9] == [*placing, MemoryPolicy, SpillPolicy], "moves come first: what moves need not be spilled"
 
 
 def test_a_step_of_cleanup_spills_what_is_too_much_and_leaves_the_groups_it_cleans_alone():
@@ -188,6 +189,7 @@ def test_every_change_of_every_policy_at_every_moment_says_why_it_is_made(spille
     assert set(kinds) == {
         ("start", Reroute),
         ("tasks", Merge),
+        ("step", Reroute),
         ("step", SpillGroups),
         ("step", UniteGenerations),
         ("between", BeginCleaning),

@@ -31,6 +31,7 @@ from watersmeet.adapt.moving.announcing import TakeOverPolicy, announced_first
 from watersmeet.adapt.moving.distribution import ResizePolicy
 from watersmeet.adapt.moving.exchanging import ExchangePolicy
 from watersmeet.adapt.moving.executors import ExecutorPolicy
+from watersmeet.adapt.moving.hot import HotGroupPolicy, UnsplitPolicy
 from watersmeet.adapt.moving.parking import ParkPolicy
 from watersmeet.adapt.policy import MemoryOptions, Merge, Policy, Suggestion, View
 from watersmeet.adapt.registry import Registry, events_of, listens_at
@@ -130,6 +131,7 @@ class Coordinator:
             ExecutorPolicy(),
             ResizePolicy(sites, weights, sites_follow),
             TakeOverPolicy(),
+            *([] if any(isinstance(each, HotGroupPolicy) for each in movers) else [UnsplitPolicy()]),
             *moving,
         ]
         policies: list[Policy] = [merging, PassPolicy(), ExpirePolicy(), *forgetting, *placing, spilling, *parking]
@@ -184,7 +186,7 @@ class Coordinator:
             if view.moment in policy.moments and _is_called(policy, view, registry, events):
                 seen: list[Change] = []
                 held = self._held(policy, view.manifest)
-                for suggestion in self._suggested(policy, replace(view, held=held)):
+                for suggestion in self._suggested(policy, replace(view, held=held), limited):
                     if (
                         _is_free(suggestion, busy)
                         and _is_free(suggestion, held)
@@ -197,10 +199,10 @@ class Coordinator:
                 view = replace(view, manifest=apply_all(view.manifest, seen), load=None if is_of_others else view.load)
                 events |= events_of(view, limited) if is_of_others else frozenset()  # fewer may hold too much now
 
-    def _suggested(self, policy: Policy, view: View) -> Iterator[Suggestion]:
+    def _suggested(self, policy: Policy, view: View, limited: MemoryOptions) -> Iterator[Suggestion]:
         is_announced = self.announces and self._moves(policy)
         for each in policy.suggest(view):
-            yield announced_first(each, view, self.options) if is_announced else each
+            yield announced_first(each, view, limited) if is_announced else each
 
     def _held(self, policy: Policy, manifest: Manifest) -> Mapping[OperatorId, GroupSet]:
         """The groups that one mover has from the others; what is put off for the sake of time is theirs, too."""

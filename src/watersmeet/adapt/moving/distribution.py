@@ -75,16 +75,17 @@ def resized(routing: Sequence[SiteId], before: int, sites: int) -> tuple[SiteId,
     return tuple(table)
 
 
-SETTLED = 3
+SETTLED, SETTLED_MOST = 3, 96
 """So many epochs another number of tasks has to be possible before there are as many sites: an executor that is lost is
-often replaced at once."""
+often replaced at once. After each change it is twice as many, and after twice as long without one half as many."""
 
 
 @dataclass
 class ResizePolicy:
     """Spreads groups over another number of sites: the one that a run is started with, or follows.
 
-    If it ``follows``, there are as many sites as tasks that can run at once, once that number has settled.
+    If it ``follows``, there are as many sites as tasks that can run at once, once that number has settled. A run that
+    goes on begins with the sites there are: not all executors may be there yet.
 
     >>> from watersmeet.model.plan import Plan
     >>> from watersmeet.state.manifest import Manifest, OperatorState
@@ -100,11 +101,13 @@ class ResizePolicy:
     moments: frozenset[Moment] = frozenset({"start", "step"})
     _slots: int = 0
     _epochs: int = 0
+    _wanted: int = SETTLED
+    _before: int = 0
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
-        """Another distribution, if there is another number of sites."""
+        """Another distribution, if there is another number of sites; in a step, if it was refused at the start."""
         manifest = view.manifest
-        if view.moment == "start" and manifest.sites != self.sites:
+        if not self.follows and manifest.sites != self.sites:
             routing = dict.fromkeys(manifest.operators, spread(manifest.groups, self.sites, self.weights))
             change = Reroute(routing, self.sites, "the number of sites has changed", manifest.sites)
             yield Suggestion(change, dict.fromkeys(routing, GroupSet.all(manifest.groups)))
@@ -117,12 +120,16 @@ class ResizePolicy:
 
     def _has_settled(self, executors: Executors | None, sites: int) -> bool:
         """Whether another number than that of the sites has been possible for some epochs."""
-        if executors is None or executors.slots == sites:
-            self._epochs = 0
+        if executors is None:
             return False
+        if self._before not in (0, sites):
+            self._wanted, self._epochs = min(2 * self._wanted, SETTLED_MOST), 0
+        self._before = sites
         self._epochs = self._epochs + 1 if executors.slots == self._slots else 1
         self._slots = executors.slots
-        return self._epochs >= SETTLED
+        if executors.slots == sites and self._epochs >= 2 * self._wanted:
+            self._wanted, self._epochs = max(self._wanted // 2, SETTLED), 0
+        return executors.slots != sites and self._epochs >= self._wanted
 
 
 def _moved(before: Sequence[SiteId], after: Sequence[SiteId]) -> GroupSet:

@@ -102,14 +102,15 @@ class HotGroupPolicy:
         load, manifest = view.load, view.manifest
         if load is None or manifest.sites == 1:
             return
-        if not load.is_shared or not load.rows:
+        found = list(self._without_room(manifest))
+        if load.is_shared and load.rows:
+            self._epochs += 1
+            yield from self._patience(manifest)
+            if self._epochs > 1:  # the first epoch of a run warms everything up
+                self._watch(manifest, load)
+            found = found or self._decided(manifest, load)
+        else:
             self._watched = 0
-            return
-        self._epochs += 1
-        yield from self._patience(manifest)
-        if self._epochs > 1:  # the first epoch of a run warms everything up
-            self._watch(manifest, load)
-        found = list(self._without_room(manifest)) or self._decided(manifest, load)
         yield from self._suggested.remember(
             Suggestion(change, {change.operator: GroupSet.of([change.group])}) for change in found
         )
@@ -188,6 +189,19 @@ class HotGroupPolicy:
         """
         done = float(self._done[level].sum())
         return np.full(self._done.shape[1], float(self._busy_ms[level].sum()) / done if done else 0.0)
+
+
+@dataclass(frozen=True)
+class UnsplitPolicy:
+    """Makes groups whole as a run begins whose adaptation splits none: nobody would do so when they cool."""
+
+    moments: frozenset[Moment] = frozenset({"start"})
+
+    def suggest(self, view: View) -> Iterator[Suggestion]:
+        """A change for every split; that a group is being cleaned does not matter to it."""
+        for name, state in view.manifest.operators.items():
+            for split in state.splits:
+                yield Suggestion(_whole(name, split, 0, "the adaptation of this run splits no groups"))
 
 
 class _Level:
