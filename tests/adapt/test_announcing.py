@@ -1,5 +1,7 @@
 """Which moves are announced, and when announced groups move."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.support.moving_world import World
@@ -12,7 +14,15 @@ from watersmeet.adapt.policy import MemoryOptions, Suggestion, View
 from watersmeet.driver.coordinator import Coordinator
 from watersmeet.model.ids import SiteId
 from watersmeet.state.applying import apply, apply_all
-from watersmeet.state.changes import AnnounceMove, FinishAdaptation, MoveGroups, ReplacePlan, Reroute, SpillGroups
+from watersmeet.state.changes import (
+    AnnounceMove,
+    ChangeRegistry,
+    FinishAdaptation,
+    MoveGroups,
+    ReplacePlan,
+    Reroute,
+    SpillGroups,
+)
 from watersmeet.state.groups import GroupSet
 
 MOVE = MoveGroups(JOIN, GroupSet.of([0]), SiteId(0), SiteId(1), "mover", 70, "uneven")
@@ -98,6 +108,29 @@ def test_a_site_that_would_spill_is_relieved_while_others_are_announced():
     assert [(each.before, each.after, each.policy) for each in moves] == [(0, 1, "auto")]
     assert "no spill needed" in moves[0].reason
     assert 1 not in moves[0].groups, "it is announced"
+
+
+def test_what_is_announced_to_a_site_leaves_it_less_room_for_others():
+    coming = AnnounceMove(JOIN, GroupSet.of([1, 2]), SiteId(0), SiteId(1), "auto", 60, "uneven")
+    world = World([30.0] * 8, [0] * 6 + [1] * 2)
+    policy = AutoPolicy(MemoryOptions(150))
+
+    def relieved(*changes):
+        view = View("step", apply_all(world.manifest, [*changes, FinishAdaptation()]), load=world.load)
+        return [each.what for each in policy.suggest(replace(view, under_way=bool(changes)))]
+
+    assert [(each.before, each.after) for each in relieved()] == [(0, 1)]
+    assert relieved(coming) == [], "60 bytes are there, 60 are coming, and 30 more would be all there is room for"
+
+
+def test_what_would_be_spilled_at_the_limit_of_the_registry_is_not_announced():
+    policy = AutoPolicy(MemoryOptions(300))
+    coordinator = Coordinator.of(MemoryOptions(300), 2, 1, movers=[policy])
+    coordinator.announces = True
+    coordinator.change_registry(coordinator.registry.with_threshold("MemoryLimitReached", 0.5), "a test")
+    world = World([30.0] * 8, [0] * 7 + [1], executors=["a:1", "b:1"])
+    found = coordinator.decide(View("step", world.manifest, load=world.load))
+    assert [type(each) for each in found if not isinstance(each, ChangeRegistry)] == [MoveGroups]
 
 
 def test_what_is_announced_stays_at_its_site_until_it_moves():

@@ -178,6 +178,18 @@ def test_flux_moves_at_most_one_group_of_each_pair_in_a_round():
     assert "busy" in changes[0].reason
 
 
+@pytest.mark.parametrize("name", ["memory", "lazy-disk", "active-disk", "flux", "flux-memory", "flux-hybrid"])
+def test_a_policy_finds_others_where_groups_are_anothers(name):
+    """The largest groups of the loaded site are: they would be refused."""
+    world = World([300.0] * 4 + [100.0] * 16, [0] * 16 + [1] * 4, [30.0] * 4 + [10.0] * 16)
+    held, policy, found = {JOIN: GroupSet.of(range(4))}, ADAPTATIONS[name](MemoryOptions()), []
+    for _ in range(20):
+        view = View("step", world.manifest, load=world.load, held=held)
+        found += [each.what for each in policy.suggest(view)]
+    assert found
+    assert not any(each.groups & held[JOIN] for each in found)
+
+
 def test_flux_leaves_pairs_alone_that_fail_the_threshold_test():
     nearly = World([1.0] * 4, [0, 0, 0, 1], [55.0, 46.0, 4.0, 95.0])
     assert nearly.epoch(flux()) == []

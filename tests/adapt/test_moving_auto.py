@@ -6,7 +6,9 @@ from tests.support.moving_world import World
 from tests.support.states import JOIN
 
 from watersmeet.adapt.moving.auto import WATCHED_LEAST, AutoPolicy
-from watersmeet.adapt.moving.judging import Ledger
+from watersmeet.adapt.moving.judging import SLACK, Ledger, Trial
+from watersmeet.adapt.moving.pieces import Pieces
+from watersmeet.adapt.moving.watching import Epoch
 from watersmeet.adapt.policy import MemoryOptions, View
 from watersmeet.model.ids import SiteId
 from watersmeet.state.applying import apply_all
@@ -138,6 +140,43 @@ def test_auto_moves_nothing_that_costs_more_than_it_will_bring():
     policy = AutoPolicy(ledger=Ledger(ms_per_byte=1.0))
     assert run(world, policy, 60) == [], "20,000 ms for 200 ms an epoch"
     assert run(world, policy, 60), "after a hundred epochs it has lasted long enough to last"
+
+
+def paid(ledger, moved_bytes, extra_ms):
+    """What moves cost that made the first epoch so much longer."""
+    world = skewed()
+    world.tuples = [1000.0] * 40
+    view = View("step", world.manifest, load=world.load)
+    epoch = Epoch.of(view, Pieces.of(view), world.load)
+    rate = np.ones((1, 2)) * (epoch.slowest_ms - extra_ms) / SLACK / epoch.slowest_ms
+    ledger.pay(Trial(np.array([0]), np.array([0]), moved_bytes), epoch, rate)
+
+
+def test_a_small_move_does_not_make_all_others_dear():
+    ledger = Ledger()
+    paid(ledger, 0.0, extra_ms=50.0)
+    assert ledger.cost_ms(50e6) < 200, "the disk gives some hundred megabytes a second"
+    dear = Ledger()
+    paid(dear, 1e9, extra_ms=30_000.0)
+    assert dear.cost_ms(50e6) > 400, "a price that was seen of much is believed"
+    for _ in range(1_000):
+        dear.rest()
+    assert dear.cost_ms(50e6) < 100, "but not for ever"
+
+
+def test_what_moves_within_an_executor_costs_nothing_to_open():
+    world = World([1e6] * 80, [group // 20 for group in range(80)], executors=["a", "a", "b", "b"])
+    world.tuples = [40.0 if group < 20 else 10.0 for group in range(80)]
+    policy, found = AutoPolicy(), []
+    while not found:
+        found = moves_of(run(world, policy, 1))
+    within = [each for each in found if world.executors[each.before] == world.executors[each.after]]
+    apart = [each for each in found if each not in within]
+    assert within, "sites of an executor are levelled, too"
+    assert apart
+    run(world, policy, 1)
+    assert policy.trial is not None
+    assert policy.trial.bytes == sum(each.bytes for each in apart)
 
 
 def wandering(world, policy, epochs=400):

@@ -80,10 +80,9 @@ class ActiveDiskPolicy(LazyDiskPolicy):
 
     def _spill(self, view: View, pieces: Pieces, site: int, amount: float, reason: str) -> SpillGroups:
         """The groups of least worth that have so many bytes together, or a little more."""
-        sizes = np.where(pieces.site == site, pieces.live_bytes, 0.0)
+        sizes = np.where((pieces.site == site) & pieces.is_free, pieces.live_bytes, 0.0)
         here = dict(zip(pieces.operators, sizes.reshape(-1, pieces.groups), strict=True))
         groups = least_worthy(view, here, amount, self.options)
+        live = pieces.live_bytes[pieces.site == site].sum()
         freed = sum(float(here[name][some.numbers].sum()) for name, some in groups.items())
-        return SpillGroups(
-            SiteId(site), groups, self.options.strategy, int(sizes.sum()), int(freed), reason, is_forced=True
-        )
+        return SpillGroups(SiteId(site), groups, self.options.strategy, int(live), int(freed), reason, is_forced=True)

@@ -30,7 +30,7 @@ from watersmeet.adapt.moving.judging import Ledger, Trial, told
 from watersmeet.adapt.moving.levelling import level_out
 from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.moving.pattern import Pattern
-from watersmeet.adapt.moving.pieces import Flags, Pieces, room_bytes
+from watersmeet.adapt.moving.pieces import Flags, Ints, Pieces, room_bytes
 from watersmeet.adapt.moving.relief import relieved
 from watersmeet.adapt.moving.taken import Suggested
 from watersmeet.adapt.moving.watching import Epoch, Watched
@@ -78,7 +78,7 @@ class AutoPolicy:
             return
         pieces = Pieces.of(view)
         movable = ~_busy(view, pieces)
-        found = list(relieved(pieces, self.options, movable, self.name, load.memory_bytes))
+        found = list(relieved(view, pieces, self.options, movable, self.name))
         if view.under_way:
             yield from found
             return
@@ -104,6 +104,7 @@ class AutoPolicy:
         watched = self._watched
         if self._begin_trial(view, epoch, watched):  # it opens what has moved, and is not a usual one
             return watched
+        self.ledger.rest()
         if self._pattern.changes(watched.known, epoch, watched.ms_per_tuple):
             watched.forget_counts()
             self._is_new = True
@@ -117,8 +118,8 @@ class AutoPolicy:
         done = [each for each in self._suggested.done(view.manifest) if isinstance(each, MoveGroups)]
         if done:
             moved, before = zip(*(epoch.pieces.moved_by(each) for each in done), strict=True)
-            size = float(sum(each.bytes for each in done))
-            self.trial = Trial(np.concatenate(moved), np.concatenate(before), size)
+            chosen, places = np.concatenate(moved), np.concatenate(before)
+            self.trial = Trial(chosen, places, _fetched_bytes(epoch, chosen, places, epoch.pieces.site))
             self._is_new, watched.epochs = False, 0
             self.ledger.pay(self.trial, epoch, watched.ms_per_tuple)
             self.trial.see(epoch, watched.ms_per_tuple)
@@ -151,7 +152,7 @@ class AutoPolicy:
         chosen = np.flatnonzero(site != pieces.site)
         (before_ms, after_ms), promised = spans[1].tolist(), 1 - spans[0, 1] / max(spans[0, 0], 1e-9)
         chance_ms = max(promised * before_ms - (before_ms - after_ms), self._scatter(watched) * before_ms)
-        gain_ms, size = before_ms - after_ms, float(pieces.live_bytes[chosen].sum())
+        gain_ms, size = before_ms - after_ms, _fetched_bytes(epoch, chosen, pieces.site[chosen], site)
         is_seen = gain_ms > max(SURE * chance_ms, NOTICEABLE * load.duration_ms)
         if len(chosen) and is_seen and gain_ms * watched.epochs > self.ledger.cost_ms(size):
             count = watched.epochs
@@ -167,6 +168,12 @@ class AutoPolicy:
         """What is chance of an epoch: of a pattern that counts have told, only as much as they scatter."""
         usual = self._pattern.usual if self._is_new else None
         return watched.usual_scatter if usual is None else min(usual, watched.usual_scatter)
+
+
+def _fetched_bytes(epoch: Epoch, chosen: Ints, before: Ints, site: Ints) -> float:
+    """What other executors have to open of some pieces; one that had them has opened them already."""
+    apart = epoch.machines.are_apart(before, site[chosen])
+    return float(epoch.pieces.live_bytes[chosen[apart]].sum())
 
 
 def _busy(view: View, pieces: Pieces) -> Flags:

@@ -63,7 +63,8 @@ def balanced(policy: FluxPolicy, pieces: Pieces, used: Floats, tuples: Floats) -
     for donor, receiver in pairs(used):
         if fails(policy, used, donor, receiver) or done[donor] <= 0:
             return
-        found = np.flatnonzero((pieces.site == donor) & (tuples > 0) & (pieces.live_bytes <= room[receiver]))
+        here = (pieces.site == donor) & pieces.is_free
+        found = np.flatnonzero(here & (tuples > 0) & (pieces.live_bytes <= room[receiver]))
         found = found[np.argsort(-tuples[found], kind="stable")]
         left = used[donor] * (1 - tuples[found] / done[donor])
         per_tuple = used[receiver] / done[receiver] if done[receiver] > 0 else used[donor] / done[donor]

@@ -39,7 +39,8 @@ def levelled(policy: FluxPolicy, pieces: Pieces) -> Iterator[Suggestion]:
     for donor, receiver in pairs(excess):
         if excess[donor] < excess.mean() or pressure[donor] < policy.th_imb * pressure[receiver]:
             return
-        found = np.flatnonzero((pieces.site == donor) & (sizes > 0) & (pieces.live_bytes <= room[receiver]))
+        here = (pieces.site == donor) & pieces.is_free
+        found = np.flatnonzero(here & (sizes > 0) & (pieces.live_bytes <= room[receiver]))
         found = found[np.lexsort((-sizes[found], pieces.closed_bytes[found] > 0))]
         left, come = excess[donor] - sizes[found], excess[receiver] + sizes[found]
         chosen = first_that_levels(found, left, come, excess[donor] - excess[receiver])

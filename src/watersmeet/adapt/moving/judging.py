@@ -19,6 +19,12 @@ from watersmeet.adapt.statistics import Floats
 FIRST_COST_MS, FIRST_COST_MS_PER_BYTE = 20.0, 1e-6
 """What a move is expected to cost at first: a new routing table, and state that is opened at a gigabyte a second."""
 
+PRICED_LEAST_BYTES = 16 << 20
+"""What an epoch took longer is the price of so many bytes at least: of a small move, most of it is chance."""
+
+PRICE_AGEING = 0.995
+"""What is left, after an epoch without moves, by which the price of a byte differs from the first."""
+
 SLACK = 1.1
 """An epoch that takes as long as this times what its tuples explain has cost nothing beside."""
 
@@ -31,7 +37,10 @@ PRICE_MOST = 8.0
 
 @dataclass
 class Trial:
-    """Moves that were made: pieces and where they were ``before``, their bytes, what they got and what was paid."""
+    """Moves that were made: pieces and where they were ``before``, what they got and what was paid.
+
+    So many ``bytes`` of them went to another executor.
+    """
 
     moved: Ints
     before: Ints
@@ -74,7 +83,12 @@ class Ledger:
         )
         extra_ms = max(epoch.slowest_ms - SLACK * expected, 0.0)
         trial.paid_ms += extra_ms
-        self.ms_per_byte += (extra_ms / max(trial.bytes, 1.0) - self.ms_per_byte) * (1 - AGEING)
+        price = extra_ms / max(trial.bytes, PRICED_LEAST_BYTES)
+        self.ms_per_byte += (price - self.ms_per_byte) * (1 - AGEING)
+
+    def rest(self) -> None:
+        """An epoch without moves: what the last ones cost tells less of the next, which no price rules out for ever."""
+        self.ms_per_byte += (FIRST_COST_MS_PER_BYTE - self.ms_per_byte) * (1 - PRICE_AGEING)
 
     def settle(self, trial: Trial) -> None:
         """Take in what moves got and cost in the end."""

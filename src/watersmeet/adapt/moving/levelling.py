@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from watersmeet.adapt.moving.pieces import Ints
+from watersmeet.adapt.moving.pieces import Flags, Ints
 from watersmeet.adapt.statistics import Floats
 
 ROUNDS_A_SITE = 8
@@ -54,6 +54,15 @@ class Machines:
         np.maximum.at(longest, self.executor, by_site)
         shared = np.bincount(self.executor, by_site, minlength=len(longest)) / self.processes
         return np.maximum(longest, shared)
+
+    def are_apart(self, one: Ints, other: Ints) -> Flags:
+        """Whether sites are on different executors.
+
+        >>> Machines.of(["a", "a", "b"], {}).are_apart(np.array([0, 0]), np.array([1, 2])).tolist()
+        [False, True]
+        """
+        apart: Flags = self.executor[one] != self.executor[other]
+        return apart
 
     @property
     def at_once(self) -> float:

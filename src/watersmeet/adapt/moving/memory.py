@@ -66,7 +66,8 @@ def productive(pieces: Pieces, site: int, amount: float, movable: Flags | None =
     >>> productive(pieces, site=0, amount=40).tolist()
     [0]
     """
-    wanted = (pieces.site == site) & (pieces.live_bytes > 0) & (pieces.live_bytes <= amount)
+    here = (pieces.site == site) & pieces.is_free
+    wanted = here & (pieces.live_bytes > 0) & (pieces.live_bytes <= amount)
     found = np.flatnonzero(wanted if movable is None else wanted & movable)
     order = found[np.argsort(-pieces.productivity[found], kind="stable")]
     return order[np.cumsum(pieces.live_bytes[order]) <= amount]

@@ -79,9 +79,14 @@ class Pieces:
         return left, at_site
 
     @property
+    def is_free(self) -> Flags:
+        """Which pieces no other policy has."""
+        return np.ones(len(self.site), np.bool_) if self.held is None else ~self.held
+
+    @property
     def is_whole(self) -> Flags:
         """Which pieces are at one site, and may go to another."""
-        whole = np.ones(len(self.site), np.bool_) if self.held is None else ~self.held
+        whole = self.is_free
         whole[list(self.shared)] = False
         return whole
 

@@ -4,7 +4,7 @@ A spill puts results off and has to be cleaned up, a move touches no file. What 
 stay in memory for long, until all sites are equally full. If the sites together have no room, it is left to spills.
 
 Where sites tell how much memory each has, as Flux's do, what they have on disk comes back as soon as there is room: it
-counts as held, and room is made for it.
+counts as held, and room is made for it. What was announced to a site counts as held there, too: it will be.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ import numpy as np
 
 from watersmeet.adapt.moving.memory import productive
 from watersmeet.adapt.moving.pieces import Flags, Pieces, allowed_bytes
-from watersmeet.adapt.policy import MemoryOptions, Suggestion
-from watersmeet.adapt.statistics import Floats
+from watersmeet.adapt.policy import MemoryOptions, Suggestion, View
 
 
-def relieved(
-    pieces: Pieces, options: MemoryOptions, movable: Flags, policy: str, memory_bytes: Floats | None = None
-) -> Iterator[Suggestion]:
+def relieved(view: View, pieces: Pieces, options: MemoryOptions, movable: Flags, policy: str) -> Iterator[Suggestion]:
     """Bring sites that hold more than they may down to the mean, if all can be."""
+    memory_bytes = None if view.load is None else view.load.memory_bytes
     allowed = np.maximum(allowed_bytes(options, pieces.sites, memory_bytes), 1.0)
     held = pieces.by_site(pieces.live_bytes if memory_bytes is None else pieces.live_bytes + pieces.closed_bytes)
+    for each in view.manifest.announced:
+        held[each.after] += each.bytes
     level = float(held.sum() / allowed.sum())
     if (held <= allowed).all() or level > 1 - options.fraction / 2:
         return
