@@ -8,7 +8,7 @@ from tests.state.test_parts import GROUPS, numbers, written
 
 from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.site import fetching
-from watersmeet.site.fetching import fetch_ahead, fetch_together, missing_bytes
+from watersmeet.site.fetching import fetch, fetch_ahead, fetch_together, missing_bytes
 from watersmeet.state import parts
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.parts import Wanted, part_bytes, part_path
@@ -110,6 +110,31 @@ def test_of_a_run_that_this_host_has_nothing_is_left(storage):
     run = written(storage, numbers())
     storage.local(run.path)
     assert missing_bytes(storage, [(run, SOME)]) == 0
+
+
+def test_of_a_run_that_this_host_has_a_part_of_the_rest_is_left_and_fetched(storage):
+    storage.gate.set()
+    run, more = written(storage, numbers()), Wanted(GroupSet.of([4, 5]), GROUPS)
+    open_groups(storage, run, SOME.groups, GROUPS)
+    assert missing_bytes(storage, [(run, more)]) == part_bytes(run, more.only(GroupSet.of([5])))
+    fetch_ahead(storage, [(run, more)])
+    wait_until(lambda: missing_bytes(storage, [(run, more)]) == 0)
+    tried = len(storage.tries)
+    open_groups(storage, run, GroupSet.of([3, 4, 5]), GROUPS)
+    assert len(storage.tries) == tried, "what is asked for before and after is in one part"
+
+
+def test_what_lies_within_a_part_that_this_host_has_is_not_fetched(storage):
+    storage.gate.set()
+    run, fewer = written(storage, numbers()), Wanted(GroupSet.of([4]), GROUPS)
+    open_groups(storage, run, SOME.groups, GROUPS)
+    tried = len(storage.tries)
+    assert missing_bytes(storage, [(run, fewer)]) == 0
+    fetch_ahead(storage, [(run, fewer)])
+    assert not fetching._asked  # noqa: SLF001
+    release_run(storage, run)
+    fetch(storage, (run, fewer))
+    assert len(storage.tries) == tried
 
 
 def test_only_remote_storage_has_anything_to_fetch(storage, tmp_path):

@@ -10,8 +10,9 @@ from tests.support.processes import start
 
 from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.model.ids import OperatorId
+from watersmeet.state.files import COPY_TRIES
 from watersmeet.state.rows import SortedRows
-from watersmeet.state.runs import COPY_TRIES, forget_runs, open_run, run_name
+from watersmeet.state.runs import forget_runs, open_run, run_name
 from watersmeet.storage.faulty import FaultyStorage
 from watersmeet.storage.remote import FsspecStorage
 

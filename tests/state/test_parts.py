@@ -14,7 +14,7 @@ from tests.support.examples import examples
 
 from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.model.ids import OperatorId
-from watersmeet.state import parts, runs
+from watersmeet.state import held, parts
 from watersmeet.state.groups import GroupSet
 from watersmeet.state.parts import Wanted, fetch_part, is_worth_it, part_path, whole_path
 from watersmeet.state.rows import SortedRows, merge_rows
@@ -172,7 +172,7 @@ def test_parts_go_with_their_run(storage):
     assert [whole_path(path) for path in storage.copied("")] == [live.path, dead.path]
     forget_runs(storage, {OperatorId("join1")}, {live.path}, epoch=2)
     assert [whole_path(path) for path in storage.copied("")] == [live.path]
-    mapped = [whole_path(path) for url, path in runs._mapped if url == storage.url]  # noqa: SLF001
+    mapped = [path for url, path in held._mapped if url == storage.url]  # noqa: SLF001
     assert mapped == [live.path]
 
 

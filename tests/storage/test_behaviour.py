@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from watersmeet.storage.base import Part
 from watersmeet.storage.open import open_storage
 
 BIG = bytes(range(256)) * 12_000
@@ -188,18 +189,18 @@ def test_a_part_is_made_of_ranges_of_an_object_that_is_not_at_hand(storage):
     storage.forget([path])
 
     def make(read):
-        return b"".join(read([(1, 4), (1000, 1001), (len(BIG) - 2, len(BIG))]))
+        return Part(name, b"".join(read([(1, 4), (1000, 1001), (len(BIG) - 2, len(BIG))])))
 
-    file = storage.part(path, name, make)
+    file = storage.part(path, make)
     if not storage.is_remote:
         assert file is None, "the object is"
         return
     assert file.read_bytes() == BIG[1:4] + BIG[1000:1001] + BIG[-2:]
     assert storage.copied("") == [name]
     assert storage.list("") == [path], "a part is a copy, and no object"
-    assert storage.part(path, name, lambda _: pytest.fail("it was made before")) == file
+    assert storage.part(path, lambda _: Part(name)) == file, "it was made before"
     storage.local(path)
-    assert storage.part(path, name, make) is None
+    assert storage.part(path, lambda _: pytest.fail("the object is at hand")) is None
     storage.forget([name])
     assert storage.copied("") == [path]
 
@@ -207,5 +208,13 @@ def test_a_part_is_made_of_ranges_of_an_object_that_is_not_at_hand(storage):
 def test_a_part_that_cannot_be_made_is_none(storage):
     storage.create("x.arrow", b"abc")
     storage.forget(["x.arrow"])
-    assert storage.part("x.arrow", "x~1.arrow", lambda _: None) is None
+    assert storage.part("x.arrow", lambda _: None) is None
     assert storage.copied("") == []
+
+
+def test_a_part_that_was_dropped_before_it_is_shown_is_told_from_one_that_cannot_be_made(storage):
+    storage.create("x.arrow", b"abc")
+    storage.forget(["x.arrow"])
+    if storage.is_remote:
+        with pytest.raises(FileNotFoundError, match="x~1"):
+            storage.part("x.arrow", lambda _: Part("x~1.arrow"))

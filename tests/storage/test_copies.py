@@ -6,14 +6,18 @@ import signal
 import time
 import uuid
 from pathlib import Path
+from unittest.mock import Mock
 
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from tests.support.processes import start
 
+from watersmeet.model.errors import StorageFullError
 from watersmeet.storage import copies
+from watersmeet.storage.base import Part
 from watersmeet.storage.copies import MARK, SWEEP_INTERVAL_S, UNUSED_S
+from watersmeet.storage.local import LocalStorage
 from watersmeet.storage.remote import FsspecStorage
 
 RUN = "runs/join1/A/000000000001-0-a.arrow"
@@ -187,3 +191,22 @@ def test_a_copy_that_is_dropped_while_it_is_asked_for_can_be_asked_for_again(sto
         storage.forget([RUN])
         assert not storage.local(RUN).exists()
     assert storage.local(RUN).read_bytes() == b"x"
+
+
+def test_a_part_that_is_dropped_as_soon_as_it_is_made_can_be_asked_for_again(storage, monkeypatch):
+    part, replace = Part("runs/join1/A/000000000001-0-a~12.arrow", b"x"), Path.replace
+
+    def dropped(self, target):
+        replace(self, target)
+        Path(target).unlink()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", dropped)
+        with pytest.raises(FileNotFoundError, match="~12"):
+            storage.part(RUN, lambda _: part)
+    assert storage.part(RUN, lambda _: part).read_bytes() == b"x"
+
+
+def test_a_part_that_cannot_be_kept_is_none(storage, monkeypatch):
+    monkeypatch.setattr(LocalStorage, "create", Mock(side_effect=StorageFullError("no", why="room", how="make some")))
+    assert storage.part(RUN, lambda _: Part("runs/join1/A/000000000001-0-a~12.arrow", b"x")) is None

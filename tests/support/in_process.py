@@ -35,10 +35,11 @@ from watersmeet.runners.local import LocalOffsets, LocalRunner, Tables, hash_who
 from watersmeet.site.effects import Effects
 from watersmeet.site.result_files import ResultFormat
 from watersmeet.site.spec import Function
-from watersmeet.state import runs
+from watersmeet.state import held, runs
 from watersmeet.state.changes import AnnounceMove, MoveGroups, Reroute, SplitGroup
 from watersmeet.state.groups import GroupSet, Hashes
 from watersmeet.state.manifest import Manifest
+from watersmeet.state.parts import whole_path
 from watersmeet.state.splits import dealable
 from watersmeet.storage.base import Storage
 from watersmeet.storage.local import LocalStorage
@@ -261,7 +262,7 @@ class FileRunner(LocalRunner):
 
     def run(self, step: Step[Tables]) -> Done:
         if self.moving.copies is not None and self._happens(0.7):
-            lose_copies(self.storage)
+            lose_copies(self.storage, but_parts=self._happens(0.5))
         done, form = super().run(step), step.levels[-1].files
         if self.moving.apart:
             done = replace(done, effects=[self._apart(each) for each in done.effects])
@@ -278,11 +279,11 @@ class FileRunner(LocalRunner):
         return msgspec.structs.replace(effects, busy_ms=busy_ms, executor=effects.site, worker=effects.site, host=host)
 
 
-def lose_copies(storage: Storage) -> None:
-    """As on a host that has never seen any run."""
-    storage.forget(storage.copied(""))
-    runs._mapped.clear()  # noqa: SLF001
-    runs._checked.clear()  # noqa: SLF001
+def lose_copies(storage: Storage, *, but_parts: bool = False) -> None:
+    """As on a host that has never seen any run, or nothing but parts of some."""
+    storage.forget(path for path in storage.copied("") if not (but_parts and path != whole_path(path)))
+    for known in (runs._mapped, runs._checked, held._mapped):  # noqa: SLF001
+        known.clear()
 
 
 def _together(results: Mapping[EpochId, pa.Table], manifest: Manifest) -> pa.Table:

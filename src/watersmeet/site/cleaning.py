@@ -88,7 +88,7 @@ class SiteCleanup:
         for run, part in self.order.slices:
             wanted = part.groups & block
             if wanted:
-                for rows in open_groups(self.storage, run, wanted, self.groups):
+                for rows in open_groups(self.storage, run, wanted, self.groups, once=True):
                     copy = Piece(part.generation, rows).between(low, high).rows.copy()
                     self.read_bytes += copy.bytes
                     yield (run, part), copy

@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from threading import Lock, Thread
 
+from watersmeet.state.held import left_to_fetch, open_part
 from watersmeet.state.manifest import RunFile
 from watersmeet.state.parts import Wanted, is_worth_it, part_bytes, part_path
-from watersmeet.state.runs import FOLDER, is_open, open_part
+from watersmeet.state.runs import is_open
 from watersmeet.storage.base import Storage
 
 Coming = tuple[RunFile, Wanted]
@@ -50,15 +51,14 @@ def fetch_together(storage: Storage, needed: Sequence[Coming]) -> None:
 
 
 def missing(storage: Storage, coming: Sequence[Coming]) -> list[Coming]:
-    """Of what is coming, that which this host does not have."""
-    operators = {run.operator for run, _ in coming}
-    here = {path for operator in operators for path in storage.copied(f"{FOLDER}/{operator}")}
-    return [each for each in coming if each[0].path not in here and _path(each) not in here]
+    """Of what is coming, that of which this host does not have all."""
+    return [each for each, left in zip(coming, left_to_fetch(storage, coming), strict=True) if left]
 
 
 def missing_bytes(storage: Storage, coming: Sequence[Coming]) -> int:
     """How much is left to fetch."""
-    return sum(part_bytes(*each) for each in missing(storage, coming))
+    left = zip(coming, left_to_fetch(storage, coming), strict=True)
+    return sum(part_bytes(run, wanted.only(groups)) for (run, wanted), groups in left)
 
 
 def fetch(storage: Storage, coming: Coming) -> None:

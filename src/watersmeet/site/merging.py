@@ -30,9 +30,8 @@ def merge(
 
     At their ``end`` rows go.
     """
-    pieces = [
-        piece for run, part in order.runs for piece in open_groups(storage, run, part.groups & order.groups, groups)
-    ]
+    asked = [(run, part.groups & order.groups) for run, part in order.runs]
+    pieces = [piece for run, some in asked for piece in open_groups(storage, run, some, groups, once=True)]
     source = order.source
     name = RunName(run_id, source.operator, source.name, source.bounded, source.ending)
     rows = pieces[0] if len(pieces) == 1 else merge_rows(pieces)  # one piece is in order

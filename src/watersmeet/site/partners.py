@@ -17,8 +17,9 @@ from watersmeet.operators.ranges import Index
 from watersmeet.operators.spec import InputSpec
 from watersmeet.state.groups import GroupSet, group_of
 from watersmeet.state.manifest import RunFile, Slice
+from watersmeet.state.parts import Wanted
 from watersmeet.state.rows import SortedRows, no_rows
-from watersmeet.state.runs import open_groups
+from watersmeet.state.runs import open_run
 from watersmeet.storage.base import Storage
 
 Mask = npt.NDArray[np.bool_]
@@ -57,5 +58,9 @@ class Partners:
     def _pieces(self, own: Index) -> list[SortedRows]:
         """What is there of some groups."""
         some = GroupSet.of(np.unique(own).tolist()) & self.whole
-        wanted = [(run, groups) for run, part in self.pairs if (groups := part.groups & some)]
-        return [piece for run, groups in wanted for piece in open_groups(self.storage, run, groups, self.groups)]
+        asked = [(run, part) for run, part in self.pairs if part.groups.meets(some)]
+        return [piece for pair in asked for piece in self._open(*pair).of_groups(pair[1].groups & some, self.groups)]
+
+    def _open(self, run: RunFile, part: Slice) -> SortedRows:
+        """A run with all that may be asked of it: what each batch asks for would be fetched one after the other."""
+        return open_run(self.storage, run, wanted=Wanted(part.groups & self.whole, self.groups))

@@ -8,7 +8,8 @@ manifest tells how many rows each group has. What is fetched, in few requests of
 3. The texts themselves.
 
 All is put at its place in memory as large as the file, of which only these pages exist, and Arrow reads the rows from
-there. They become a file of their own, which is mapped as a run is. What lies between the rows is never looked at.
+there. They become a file of their own, which is mapped as a run is (`held`). What lies between the rows is never
+looked at.
 
 A part cannot be checked by the checksum of its run. That its rows are sorted, are as many as the manifest says, and
 belong to the groups, is checked in its stead. Columns of lists, structs and maps are not taken apart: then the whole
@@ -19,7 +20,7 @@ import hashlib
 import mmap
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -42,14 +43,19 @@ _PREFIX, _TRAILER, _MAGIC = 8, 10, 8
 
 @dataclass(frozen=True)
 class Wanted:
-    """The groups of a run that are going to be used, of so many that there are."""
+    """The groups of a run that are going to be used, of so many that there are; some of them ``once`` and not again."""
 
     groups: GroupSet
     count: int
+    once: bool = False
 
     def of(self, run: RunFile) -> "Wanted":
         """Those that a run has."""
-        return Wanted(self.groups & run.groups, self.count)
+        return replace(self, groups=self.groups & run.groups)
+
+    def only(self, groups: GroupSet) -> "Wanted":
+        """The same of other groups."""
+        return replace(self, groups=groups)
 
 
 def part_path(run: RunFile, wanted: Wanted) -> str:
@@ -72,6 +78,11 @@ def part_bytes(run: RunFile, wanted: Wanted) -> int:
     """How many bytes of a run the groups have."""
     chosen = np.isin(run.groups.numbers, wanted.groups.numbers)
     return int(run.group_bytes.array[chosen].sum())
+
+
+def may_have_parts(run: RunFile) -> bool:
+    """Whether a part of a run may be worth it, if its groups are few enough."""
+    return run.bytes >= SAVED_LEAST
 
 
 def is_worth_it(run: RunFile, wanted: Wanted) -> bool:

@@ -1,11 +1,11 @@
 """Runs as files: written once, checked, memory-mapped, never changed.
 
-A run is one Arrow IPC file with one uncompressed record batch: the hashes (`HASH`) and the state columns of its input,
-sorted by hash. Order and row count are checked before it is written, length and checksum when a process opens it for
+A run is one Arrow IPC file with one uncompressed record batch: the hashes and the state columns of its input, sorted
+by hash. Order and row count are checked before it is written, length and checksum when a process opens it for
 the first time, by reading it: mapped pages would count as the process's memory. Nobody else reads it: what a run holds
 is told in the manifest. Mapped runs are kept by the process, at most `MAPPED_LIMIT`. A run of which other groups count
 than before, because some were spilled, is mapped anew, which gives back the memory of all its pages; those that still
-count come back as they are used.
+count come back as they are used. Of a remote run, who asks for some groups may be given a part that has them (`held`).
 """
 
 import zlib
@@ -21,19 +21,18 @@ import pyarrow.compute as pc
 from watersmeet.model.errors import CheckpointCorruptError
 from watersmeet.model.ids import InputName, OperatorId, RunId
 from watersmeet.state.ends import Numbers, group_ends
+from watersmeet.state.files import COPY_TRIES, map_rows, serialise
 from watersmeet.state.groups import GroupSet, Hashes
+from watersmeet.state.held import has_part_mapped, open_part, release_parts, superseded, unmap_parts
 from watersmeet.state.manifest import Bounds, RunFile
-from watersmeet.state.parts import Wanted, fetch_part, is_worth_it, part_path, whole_path
+from watersmeet.state.parts import Wanted, whole_path
 from watersmeet.state.rows import SortedRows, bytes_by_group, is_sorted
 from watersmeet.state.vectors import Vector
-from watersmeet.storage.base import Data, ReadRanges, Storage
+from watersmeet.storage.base import Storage
 
-HASH = "#hash"
 FOLDER = "runs"
 MAPPED_LIMIT = 4096
 CHECK_BYTES = 1 << 20
-COPY_TRIES = 5
-"""Another task on this host may drop a copy just before it is mapped: every task does so once, as it begins."""
 
 
 @dataclass
@@ -70,7 +69,7 @@ class RunName:
 def write_run(storage: Storage, name: RunName, rows: SortedRows, groups: int) -> RunFile:
     """Store sorted rows as a new run."""
     _check_order(rows.hashes, name.id)
-    data = _serialise(rows)
+    data = serialise(rows)
     storage.create(name.path, data)
     counts, sizes = bytes_by_group(rows, groups)
     covered = GroupSet.within(counts > 0)
@@ -116,12 +115,13 @@ def open_run(
 ) -> SortedRows:
     """Map a run into memory; ``groups`` are those of its rows that count, where that is known.
 
-    If rows of ``wanted`` groups alone are going to be used, and this host would have to fetch the run, the others may
+    If rows of ``wanted`` groups alone are going to be used, and this host would have to fetch the run, any others may
     be missing.
     """
     name = (storage.url, run.path)
     mapping = _mapped.get(name)
-    if mapping is None and wanted is not None and (part := open_part(storage, run, wanted.of(run))) is not None:
+    part = None if mapping is not None or wanted is None else open_part(storage, run, wanted.of(run), groups)
+    if part is not None:
         return part
     if mapping is None or (groups is not None and mapping.groups not in (None, groups)):
         mapping = _Mapping(_map(storage, run))
@@ -131,37 +131,16 @@ def open_run(
 
 
 def is_open(storage: Storage, run: RunFile, wanted: Wanted) -> bool:
-    """Whether this process has mapped a run, or the part of it that has some groups."""
-    return (storage.url, run.path) in _mapped or (storage.url, part_path(run, wanted.of(run))) in _mapped
+    """Whether this process has mapped a run, or a part of it that has some groups."""
+    return (storage.url, run.path) in _mapped or has_part_mapped(storage, run, wanted.of(run))
 
 
-def open_groups(storage: Storage, run: RunFile, some: GroupSet, groups: int) -> list[SortedRows]:
-    """The rows of some groups of a run, a piece for each range of them, without copying."""
-    return open_run(storage, run, wanted=Wanted(some, groups)).of_groups(some, groups)
+def open_groups(storage: Storage, run: RunFile, some: GroupSet, groups: int, *, once: bool = False) -> list[SortedRows]:
+    """The rows of some groups of a run, a piece for each range of them, without copying.
 
-
-def open_part(storage: Storage, run: RunFile, wanted: Wanted) -> SortedRows | None:
-    """Map the part of a remote run that has some groups; None if the run is at hand, or is to be fetched as a whole."""
-    path = part_path(run, wanted)
-    if (mapping := _mapped.get((storage.url, path))) is not None:
-        _keep((storage.url, path), mapping)
-        return mapping.rows
-    if not is_worth_it(run, wanted):
-        return None
-
-    def fetch(read: ReadRanges) -> Data | None:
-        rows = fetch_part(run, wanted, read)
-        return None if rows is None else _serialise(rows)
-
-    try:
-        file = storage.part(run.path, path, fetch)
-        if file is None:
-            return None
-        mapping = _Mapping(_rows_of(pa.memory_map(str(file)).read_buffer()))
-    except FileNotFoundError:  # the run, or the part that another task has just dropped: the long way tells
-        return None
-    _keep((storage.url, path), mapping)
-    return mapping.rows
+    If they are asked for ``once``, and then others, what this host has of the run does not grow by them.
+    """
+    return open_run(storage, run, wanted=Wanted(some, groups, once)).of_groups(some, groups)
 
 
 def _keep(name: tuple[str, str], mapping: _Mapping) -> None:
@@ -175,23 +154,26 @@ def _keep(name: tuple[str, str], mapping: _Mapping) -> None:
 def forget_runs(storage: Storage, operators: Collection[str], live: Collection[str], epoch: int) -> None:
     """Let go of the runs of some operators that are not live and were written before an epoch.
 
-    This process unmaps them, and this host has no copies of them any more, whichever process left them.
+    This process unmaps them, and this host has no copies of them any more, whichever process left them. So it is with
+    parts that larger ones have made useless.
     """
-    copied = [path for operator in operators for path in storage.copied(f"{FOLDER}/{operator}")]
+    copied = {path for operator in operators for path in storage.copied(f"{FOLDER}/{operator}")}
     with _changing:
-        mapped = [path for url, path in _mapped if url == storage.url and path.split("/")[1] in operators]
-        dead = [path for path in {*mapped, *copied} if whole_path(path) not in live and epoch_of(path) < epoch]
+        mapped = {path for url, path in _mapped if url == storage.url and path.split("/")[1] in operators}
+        dead = {path for path in mapped | copied if whole_path(path) not in live and epoch_of(path) < epoch}
         for path in dead:
             _mapped.pop((storage.url, path), None)
             _checked.pop((storage.url, path), None)
-    storage.forget(dead)
+    useless = dead | superseded(storage, copied - dead)
+    unmap_parts(storage, operators, copied - useless)
+    storage.forget(useless)
 
 
 def release_run(storage: Storage, run: RunFile) -> None:
     """Give back the memory of a run's pages; it is mapped anew when it is used again."""
     with _changing:
-        for name in [each for each in _mapped if each[0] == storage.url and whole_path(each[1]) == run.path]:
-            _mapped.pop(name, None)
+        _mapped.pop((storage.url, run.path), None)
+    release_parts(storage, run)
 
 
 def missing_runs(storage: Storage, runs: Iterable[RunFile]) -> list[str]:
@@ -211,7 +193,7 @@ def _map(storage: Storage, run: RunFile, tries: int = COPY_TRIES) -> SortedRows:
     try:
         if name not in _checked:
             _check_content(storage, run)
-        buffer = pa.memory_map(str(storage.local(run.path))).read_buffer()
+        rows = map_rows(storage.local(run.path))
     except FileNotFoundError as error:
         if tries > 1:
             return _map(storage, run, tries - 1)
@@ -220,28 +202,7 @@ def _map(storage: Storage, run: RunFile, tries: int = COPY_TRIES) -> SortedRows:
         _checked[name] = None
         while len(_checked) > MAPPED_LIMIT:
             _checked.popitem(last=False)
-    return _rows_of(buffer)
-
-
-def _rows_of(buffer: pa.Buffer) -> SortedRows:
-    batch = pa.ipc.open_file(buffer).get_batch(0)
-    return SortedRows(batch.column(0).to_numpy(), batch.select(batch.schema.names[1:]))
-
-
-def _serialise(rows: SortedRows) -> memoryview:
-    """The bytes of a run, copied once: written for their size first, which costs nothing, then for real."""
-    arrays = [pa.array(rows.hashes), *rows.rows.columns]
-    batch = pa.RecordBatch.from_arrays(arrays, names=[HASH, *rows.rows.schema.names])
-    counted = pa.MockOutputStream()
-    _write(batch, counted)
-    data = pa.allocate_buffer(counted.size())
-    _write(batch, pa.FixedSizeBufferWriter(data))
-    return memoryview(data)
-
-
-def _write(batch: pa.RecordBatch, sink: pa.NativeFile) -> None:
-    with pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    return rows
 
 
 def _check_content(storage: Storage, run: RunFile) -> None:

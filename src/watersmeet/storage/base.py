@@ -22,6 +22,7 @@ Errors: ``StorageFullError`` when there is no room, ``StorageError`` for every o
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -33,6 +34,17 @@ Ranges: TypeAlias = list[tuple[int, int]]
 
 Pieces: TypeAlias = list[bytes]
 ReadRanges: TypeAlias = Callable[[Ranges], Pieces]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an object, by the name that its copy has; ``data`` is what to make it of, if it is not there."""
+
+    name: str
+    data: Data | None = None
+
+
+ChoosePart: TypeAlias = Callable[[ReadRanges], Part | None]
 
 _PART = r"[^./*?\[\]{}\\\s][^/*?\[\]{}\\\s]*"
 _PATH = re.compile(f"{_PART}(?:/{_PART})*")
@@ -76,11 +88,12 @@ class Storage(Protocol):
         A copy may be dropped before it is opened, by another process of this host: then ask again.
         """
 
-    def part(self, path: str, name: str, make: Callable[[ReadRanges], Data | None]) -> Path | None:
+    def part(self, path: str, choose: ChoosePart) -> Path | None:
         """Show a part of a remote object as a local file; None if there is no need, as the object is at hand here.
 
-        Parts are copies: each has a ``name`` of its own, and is made once a host, of ranges of the object's bytes. If
-        ``make`` gives None, the whole object is to be asked for.
+        Parts are copies: each has a name of its own. ``choose`` names one that this host has, or makes one of ranges of
+        the object's bytes; if it gives None, the whole object is to be asked for. FileNotFoundError if what it names
+        was dropped meanwhile.
         """
 
     def copied(self, folder: str) -> Paths:

@@ -4,8 +4,9 @@ A copy is downloaded once per host, or left by the host's own writer; all worker
 (temporary name, size checked, rename), and stands for its object for ever, since objects never change: a storage
 whose names are used anew for other content must ``forget`` them first.
 
-Of an object that has much else, a host may keep a *part* instead: a small file with a name of its own, made of ranges
-of its bytes. It is a copy like any other, and goes when its object would.
+Of an object that has much else, a host may keep *parts* instead: small files with names of their own, made of ranges
+of its bytes. They are copies like any other, and go when their object would, or when a larger part makes them useless
+(``state.held``).
 
 What is kept, so that the disk does not fill up although any process may die:
 
@@ -33,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.model.errors import StorageError
-from watersmeet.storage.base import Data, Paths
+from watersmeet.storage.base import Data, Part, Paths
 from watersmeet.storage.failures import reported
 from watersmeet.storage.local import LocalStorage
 
@@ -77,26 +78,30 @@ class Copies:
                 temporary.replace(copy)
         return copy
 
-    def part(self, path: str, name: str, make: Callable[[], Data | None]) -> Path | None:
-        """Give the copy of a part; without one make it, unless there is a copy of the whole. None if there is neither.
+    def part(self, path: str, choose: Callable[[], Part | None]) -> Path | None:
+        """Give the copy of a part, unless there is a copy of the whole: one that is here, or is made of its data.
 
-        A part that cannot be kept is none: the whole is downloaded when it is needed.
+        None if there is neither. A part that cannot be kept is none: the whole is downloaded when it is needed.
         """
         files = self._files
-        if files.size(path) is not None:
+        if files.size(path) is not None or (part := choose()) is None:
             return None
-        if files.size(name) is None and (data := make()) is not None:
-            self.put(name, data)
-        return Path(files.root, name) if files.size(name) is not None else None
+        if part.data is not None and not self.put(part.name, part.data):
+            return None
+        if files.size(part.name) is None:
+            raise FileNotFoundError(f"the copy of {self.url}/{part.name}")
+        return Path(files.root, part.name)
 
-    def put(self, path: str, data: Data) -> None:
-        """Keep what was just written; a copy that cannot be kept is downloaded when it is needed."""
+    def put(self, path: str, data: Data) -> bool:
+        """Keep what was just written, and tell whether it was kept; if not, it is downloaded when it is needed."""
         try:
             files = self._files
             self._prepare(files)
             files.create(path, data)
         except StorageError:
             self.drop([path])
+            return False
+        return True
 
     def names(self, folder: str) -> Paths:
         """Name the objects below a folder that have a copy here; who asks is using them."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from watersmeet.model.errors import StorageError, StorageFullError
-from watersmeet.storage.base import Data, Paths, ReadRanges, Sizes, Storage
+from watersmeet.storage.base import ChoosePart, Data, Paths, Sizes, Storage
 
 Operation: TypeAlias = Literal["create", "create_new", "read", "size", "list", "delete", "local"]
 OPERATIONS: frozenset[Operation] = frozenset({"create", "create_new", "read", "size", "list", "delete", "local"})
@@ -113,9 +113,9 @@ try 0 was made to fail. To fix it, try again.
         """Give the local file or fail."""
         return self._try("local", path, lambda: self.inner.local(path))
 
-    def part(self, path: str, name: str, make: Callable[[ReadRanges], Data | None]) -> Path | None:
+    def part(self, path: str, choose: ChoosePart) -> Path | None:
         """Give the part or fail, as of the whole file."""
-        return self._try("local", path, lambda: self.inner.part(path, name, make))
+        return self._try("local", path, lambda: self.inner.part(path, choose))
 
     def copied(self, folder: str) -> Paths:
         """Never fails."""

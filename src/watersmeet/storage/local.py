@@ -15,12 +15,12 @@ import os
 import stat
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from watersmeet.storage.base import Data, Paths, ReadRanges, Sizes, check_folder, check_path, is_hidden, is_temporary
+from watersmeet.storage.base import ChoosePart, Data, Paths, Sizes, check_folder, check_path, is_hidden, is_temporary
 from watersmeet.storage.failures import reported
 
 
@@ -109,7 +109,7 @@ class LocalStorage:
             raise FileNotFoundError(self._file(path))
         return self._file(path)
 
-    def part(self, path: str, name: str, make: Callable[[ReadRanges], Data | None]) -> Path | None:  # noqa: ARG002
+    def part(self, path: str, choose: ChoosePart) -> Path | None:  # noqa: ARG002
         """All is at hand."""
         check_path(path)
         return None

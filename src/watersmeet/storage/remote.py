@@ -12,7 +12,7 @@ library keeps are dropped before every question, as other processes write too.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,11 +25,11 @@ import fsspec
 from fsspec import AbstractFileSystem
 
 from watersmeet.storage.base import (
+    ChoosePart,
     Data,
     Paths,
     Pieces,
     Ranges,
-    ReadRanges,
     Sizes,
     check_folder,
     check_path,
@@ -151,9 +151,9 @@ class FsspecStorage:
         """Give this host's copy, downloaded if there is none."""
         return self._copies.local(path, self.size, lambda file: self._fs.get_file(self._full(path), file))
 
-    def part(self, path: str, name: str, make: Callable[[ReadRanges], Data | None]) -> Path | None:
+    def part(self, path: str, choose: ChoosePart) -> Path | None:
         """Give this host's copy of a part, made of what is fetched if there is none."""
-        return self._copies.part(path, check_path(name), lambda: make(lambda ranges: self._read_ranges(path, ranges)))
+        return self._copies.part(path, lambda: choose(lambda ranges: self._read_ranges(path, ranges)))
 
     def copied(self, folder: str) -> Paths:
         """Look into this host's folder of copies."""
