@@ -1,15 +1,17 @@
 """The query that is killed: a tree of two operators over files, into files. Run as a program, it is the driver."""
 
+import json
 import os
 import sys
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
-from tests.crash.variants import EPOCHS, GROUPED_BY, SHOWN, TOLD, Variant, tables
+from tests.crash.variants import EPOCHS, GROUPED_BY, SHOWN, TOLD, Taken, Variant, tables
 from tests.support.disturbing import disturbed
 from tests.support.oracle import multiset
 
@@ -74,6 +76,22 @@ def written(folder: Path) -> Counter[str]:
         for field in rows.schema
     ]
     return multiset(rows.cast(pa.schema(instants)))  # Spark's own writer forgets the zone
+
+
+def taken(folder: Path) -> Taken:
+    """What Spark's batches have taken: a source that was read by a driver killed just then gives two epochs at once."""
+    spark, found = folder / "checkpoint" / "spark", dict[str, list[int]]()
+    for source in sorted((spark / "sources").iterdir(), key=lambda each: int(each.name)):
+        name = Path(_lines(source / "0")[0]["path"]).parent.name
+        logs = sorted((spark / "offsets").iterdir(), key=lambda log: int(log.name) if log.name.isdigit() else -1)
+        found[name] = [_lines(log)[int(source.name) + 1]["logOffset"] for log in logs if log.name.isdigit()]
+    numbers = range(len(next(iter(found.values()))))
+    return [{name: [*range(ends[n - 1] + 1 if n else 0, ends[n] + 1)] for name, ends in found.items()} for n in numbers]
+
+
+def _lines(log: Path) -> list[dict[str, Any]]:
+    """Those of a log of Spark's, after the first, which is its version."""
+    return [json.loads(line) for line in log.read_text().splitlines()[1:] if line != "-"]
 
 
 def session(master: str) -> SparkSession:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.crash.query import finish, written
+from tests.crash.query import finish, taken, written
 from tests.crash.variants import EPOCHS, KINDS, WAYS, WITH_BUDGET, WITH_MOVES, Variant, expected
 from tests.support.oracle import difference
 
@@ -58,7 +58,7 @@ def each_with_some_kind(points: tuple[str, ...]) -> list[tuple[str, int, str]]:
 
 
 def check(folder: Path, seed: int) -> None:
-    got, wanted = written(folder), expected(seed)
+    got, wanted = written(folder), expected(seed, taken(folder))
     assert got == wanted, difference(got, wanted)
 
 

@@ -1,7 +1,7 @@
 """What a seed decides of the query that is killed: its kind, its rows, and by the rules its results."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import numpy as np
@@ -18,6 +18,11 @@ WITH_BUDGET = 1000
 """Queries of this seed and above have far too little memory, so they spill and clean up."""
 WITH_MOVES = 2 * WITH_BUDGET
 """Groups of queries of this seed and above move, are split and are parked by lot; half of them have a budget."""
+
+Taken = list[dict[str, list[int]]]
+"""Which epochs of each source, a stream or its punctuations, every batch has taken."""
+
+ONE_BY_ONE: Taken = [{name: [epoch] for name in (*"ABC", "C-promises")} for epoch in range(EPOCHS)]
 
 KINDS = ("inner", "windowed", "outer", "aggregate", "ring", "promised")
 WAYS = 8
@@ -139,22 +144,30 @@ def batches(seed: int) -> list[dict[str, pa.Table]]:
     ]
 
 
-def expected(seed: int) -> Counter[str]:
-    """The results by the rules, of the rows that are accepted."""
-    accepted, _ = _by_the_rules(seed)
+def expected(seed: int, taken: Taken = ONE_BY_ONE) -> Counter[str]:
+    """The results by the rules, of the rows that are accepted, which depends on the batches they came in."""
+    accepted, _ = _by_the_rules(seed, taken)
     return answer(accepted, Variant.of(seed).sql(accepted["A"][0].schema))
 
 
 def rejected(seed: int) -> Counter[tuple[str, int, str]]:
     """How many rows are not accepted, by stream, epoch and reason."""
-    _, epochs = _by_the_rules(seed)
+    _, epochs = _by_the_rules(seed, ONE_BY_ONE)
     counts = {(stream, epoch, why): n for epoch, each in enumerate(epochs) for (stream, why), n in each.items()}
     return Counter(counts)
 
 
-def _by_the_rules(seed: int) -> tuple[dict[str, list[pa.Table]], list[Counter[tuple[str, str]]]]:
-    made, variant = batches(seed), Variant.of(seed)
-    return accepted_rows(variant.streams(made[0]["A"].schema), made, variant.promises)
+def _by_the_rules(seed: int, taken: Taken) -> tuple[dict[str, list[pa.Table]], list[Counter[tuple[str, str]]]]:
+    made, variant = tables(seed), Variant.of(seed)
+    rows = [
+        {name: pa.concat_tables([parts[0][:0], *(parts[n] for n in batch[name])]) for name, parts in made.items()}
+        for batch in taken
+    ]
+    promises = {}
+    for name, each in variant.promises.items():
+        told = [[pattern for n in batch[f"{name}-promises"] for pattern in each.epochs[n]] for batch in taken]
+        promises[name] = replace(each, epochs=tuple(map(tuple, told)))
+    return accepted_rows(variant.streams(made["A"][0].schema), rows, promises)
 
 
 def _table(rng: np.random.Generator, epoch: int, variant: Variant) -> pa.Table:

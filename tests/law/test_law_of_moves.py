@@ -49,6 +49,7 @@ def moved_by(adaptation: str, *, come_and_go: bool = False) -> Iterator[None]:
         times = 1e4 if adaptation == "auto" else 1.0  # so much that it is worth moving
         patch.setattr(in_process, "moving", Moving(adaptation, True, True, times, come_and_go))  # noqa: FBT003
         patch.setattr(distribution, "SETTLED", 1)
+        patch.setattr(distribution, "SETTLED_MOST", 1)
         for name in ("WATCHED_LEAST", "NOTICEABLE", "SURE"):
             patch.setattr(auto, name, 0)
         patch.setattr(judging, "FIRST_COST_MS", 0)

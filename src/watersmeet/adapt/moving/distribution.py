@@ -6,7 +6,7 @@ are spread again; if it changes while the query runs, as executors come and go, 
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -101,7 +101,7 @@ class ResizePolicy:
     moments: frozenset[Moment] = frozenset({"start", "step"})
     _slots: int = 0
     _epochs: int = 0
-    _wanted: int = SETTLED
+    _wanted: int = field(default_factory=lambda: SETTLED)
     _before: int = 0
 
     def suggest(self, view: View) -> Iterator[Suggestion]:
