@@ -6,7 +6,6 @@ from pyspark.sql import functions as F
 from tests.support.aggregating import (
     BY_MINUTE,
     DATA,
-    SECOND,  # noqa: F401 -- the tests of histories take it from here
     alone,
     assert_same,
     by_epoch,

@@ -1,7 +1,7 @@
 """Aggregates over the last rows of each group, on Spark: small tables whose groups can be told by hand."""
 
 import pytest
-from tests.api.test_aggregates import SECOND, alone, by_epoch, ran, streams_of, table
+from tests.support.aggregating import SECOND, alone, by_epoch, ran, streams_of, table
 
 import watersmeet as wm
 
