@@ -37,6 +37,16 @@ def test_the_limit_is_lifted_for_small_rows_and_comes_back_for_large_ones(sessio
     assert session.conf.get(LIMIT) == default
 
 
+def test_a_session_that_is_left_has_its_limit_again(session):
+    default = session.conf.get(LIMIT)
+    for _ in range(2):  # the second would take what the first has set for the user's
+        limit = BatchLimit.of(session)
+        limit.adjust(manifest(row_bytes=100), may_lift=True)
+        assert session.conf.get(LIMIT) == UNLIMITED
+        limit.restore()
+        assert session.conf.get(LIMIT) == default
+
+
 @pytest.mark.parametrize(("name", "value"), [(LIMIT, "1000000"), (ROWS, "0")])
 def test_what_a_user_has_set_stays(session, name, value):
     session.conf.set(name, value)

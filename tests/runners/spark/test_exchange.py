@@ -60,3 +60,16 @@ def test_with_several_executors_sites_are_joined_to_stay_where_they_are(spark, m
     exchange = exchange_of(spark, (3, 1))
     exchange.release()
     assert isinstance(exchange, JoinExchange)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("leads", [True, False], ids=["union", "join"])
+def test_what_a_query_lets_go_of_stays_cached_for_another_with_as_many_sites(spark, monkeypatch, leads):
+    monkeypatch.setattr("watersmeet.runners.spark.exchange.has_one_executor", lambda _: leads)
+    mine, others = exchange_of(spark, (1, 0)), exchange_of(spark, (1, 0))
+    try:
+        others.release()
+        assert mine.anchor.sites.storageLevel.useMemory
+        assert not others.anchor.sites.storageLevel.useMemory
+    finally:
+        mine.release()

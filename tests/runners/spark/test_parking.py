@@ -37,6 +37,17 @@ class Parked:
             yield Suggestion(change, groups)
 
 
+class Late(Collected):
+    """May fail from some step on."""
+
+    fails_from = 1 << 30
+
+    def __call__(self, rows, epoch):
+        if epoch >= self.fails_from:
+            raise OSError("no room for late results")
+        super().__call__(rows, epoch)
+
+
 def tables() -> dict[str, list[pa.Table]]:
     rng = np.random.default_rng(11)
     columns = {"A": ["k"], "B": ["k", "m"], "C": ["m"]}
@@ -47,7 +58,7 @@ def tables() -> dict[str, list[pa.Table]]:
 
 
 def started(spark, data, trigger):
-    sink, flow = Collected(), wm.Flow(spark)
+    sink, flow = Late(), wm.Flow(spark)
     a, b, c = (flow.stream(name, wm.testing.replay(spark, parts)) for name, parts in data.items())
     writer = a.join(b, on=CONDITIONS[0]).join(c, on=CONDITIONS[1]).writeStream.foreachBatch(sink)
     writer = writer.option("sites", 2).option("partitionGroups", GROUPS)
@@ -95,3 +106,23 @@ def test_who_waits_for_all_that_came_waits_for_what_is_parked(spark):
     assert got == joined(data, CONDITIONS)
     assert any(step.get("parkedGroups") for step in steps)
     assert "parkedGroups" not in steps[-1]
+
+
+def test_a_failed_step_that_somebody_waits_for_ends_the_query_and_both_are_told_why(spark):
+    query, sink = started(spark, tables(), {"processingTime": "0 seconds"})
+    query.registry.set("StreamEmpty", 1e6)
+    sink.fails_from = EPOCHS
+    with pytest.raises(wm.WatersmeetError, match="no room for late results"):
+        query.processAllAvailable()
+    with pytest.raises(wm.WatersmeetError, match="no room for late results"):
+        query.awaitTermination(PATIENCE_S)
+    assert "no room for late results" in str(query.exception())
+    assert not query.isActive
+
+
+def test_who_waits_for_a_query_that_ends_by_itself_waits_for_its_last_cleanup(spark):
+    data = tables()
+    query, sink = started(spark, data, {"availableNow": True})
+    query.processAllAvailable()
+    assert sink.rows == joined(data, CONDITIONS)
+    assert not query.isActive

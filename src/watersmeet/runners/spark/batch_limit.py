@@ -46,6 +46,12 @@ class BatchLimit:
             else:
                 self.session.conf.unset(LIMIT)
 
+    def restore(self) -> None:
+        """Leave the session as it was: another of these would take what this one has set for the user's."""
+        if self.lifted:
+            self.session.conf.unset(LIMIT)
+            self.lifted = False
+
 
 def _row_bytes(manifest: Manifest) -> float:
     """The mean row of the run with the largest; 0 where nothing is known yet."""

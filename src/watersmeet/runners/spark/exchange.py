@@ -12,6 +12,7 @@ site's own row, of a tiny cached DataFrame with one row per site (the *anchor*),
 - The local exchange does without Spark: one task for all sites and levels (`one_task`).
 """
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -27,6 +28,9 @@ from watersmeet.site.layout import slot_name
 from watersmeet.site.messages import HASH, SITE, TAG, Kind, tag_of
 from watersmeet.site.spec import LevelSpec
 from watersmeet.site.travel import HEAD
+
+BEGINNINGS = 1 << 40
+"""That two anchors begin to count at the same place is one chance in so many."""
 
 
 class Exchange(Protocol):
@@ -47,10 +51,15 @@ def exchange_of(spark: SparkSession, site_keys: Sequence[int]) -> Exchange:
     Where there are several executors, the rows are cached by a job of their own, while no other task takes a slot:
     Spark deals out tasks to executors in turn. A row is first made by a task of its own, as the one that caches it
     prefers the host where it was made.
+
+    Spark caches equal plans once for all sessions, and whoever lets go of one does so for all. So each begins to count
+    elsewhere, and what other queries do is no concern of this one.
     """
-    is_alone = has_one_executor(spark)
-    numbers = spark.range(0, len(site_keys), 1, 1 if is_alone else len(site_keys))
-    sites = numbers.select(F.element_at(F.lit(list(site_keys)), (F.col("id") + 1).cast(IntegerType())).alias(SITE))
+    is_alone, count = has_one_executor(spark), len(site_keys)
+    first = count * secrets.randbelow(BEGINNINGS)
+    numbers = spark.range(first, first + count, 1, 1 if is_alone else count)
+    place = (F.col("id") % count + 1).cast(IntegerType())
+    sites = numbers.select(F.element_at(F.lit(list(site_keys)), place).alias(SITE))
     anchor = Anchor(sites.repartition(len(site_keys), SITE).persist())
     if is_alone:
         return UnionExchange(anchor)

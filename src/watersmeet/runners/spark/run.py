@@ -3,7 +3,7 @@
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -134,15 +134,23 @@ class Run:
         """Wait until all input that is there has been joined, with parked groups, too; rows that are due come out."""
         self.query.processAllAvailable()
         if not self.start.ends_by_itself:
-            self._upkeep.drain()
-            self._upkeep.final()
+            self._clean(self._upkeep.drain)
+            self._clean(self._upkeep.final)
+            return
+        self._ended.wait()
+        if (failure := self.failure()) is not None:
+            raise failure
 
     def cleanup(self) -> None:
         """Produce all results that are missing now."""
         if self.start.ends_by_itself:  # it cleans up by itself, too
             self._ended.wait()
+        self._clean(self._upkeep.on_demand)
+
+    def _clean(self, work: Callable[[], None]) -> None:
+        """Steps of cleanup that a caller waits for: the query ends if one fails, and the caller is told why."""
         try:
-            self._upkeep.on_demand()
+            work()
         except StoppedError as error:
             raise self.failure() or error from error
         except Exception as error:

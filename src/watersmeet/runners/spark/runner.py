@@ -114,6 +114,8 @@ class SparkRunner:
         """Get ready for a step; a batch brings the session that Spark made for the stream."""
         session = None if step.batch is None else step.batch.sparkSession
         if self._ready is None or not self._ready.serves(session, step.manifest.sites):
+            if self._ready is not None:
+                self._ready.batch_limit.restore()
             self.close()
             self._ready = Ready.of(session or clone_session(self.session), step, self.union)
         elif self._ready.placement != step.manifest.placement:

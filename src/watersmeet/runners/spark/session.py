@@ -75,10 +75,11 @@ def executor_names(spark: SparkSession) -> tuple[str, ...]:
 
 
 def default_sites(spark: SparkSession) -> int:
-    """As many sites as the session runs tasks at once."""
-    context = getattr(spark, "_sc", None)
-    parallelism = context.defaultParallelism if context else spark.conf.get("spark.default.parallelism", None)
-    return max(1, int(parallelism or DEFAULT_SITES))
+    """As many sites as the session runs tasks at once: Spark's default parallelism, which counts cores."""
+    context, given = getattr(spark, "_sc", None), spark.conf.get("spark.default.parallelism", None)
+    parallelism = int((context.defaultParallelism if context else given) or DEFAULT_SITES)
+    cores_each = 1 if given else int(spark.conf.get("spark.task.cpus", None) or 1)
+    return max(1, parallelism // cores_each)
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
