@@ -14,7 +14,7 @@ from watersmeet.cli.demo import command
 from watersmeet.cli.demo.exact import results_after_each_epoch
 from watersmeet.cli.demo.query import Sizes
 from watersmeet.cli.demo.record import Record
-from watersmeet.cli.epochs import Epoch, OperatorEpoch, Stop
+from watersmeet.cli.epochs import Cleanup, Epoch, OperatorEpoch, Stop
 from watersmeet.cli.main import app
 
 PNG = b"\x89PNG"
@@ -78,6 +78,20 @@ def record_of(results) -> Record:
     operator = OperatorEpoch("join1", 50, results, 50, 4000)
     record.add(Epoch(0, 1, 50, results, 1000, 50, 4000, (operator,), (10,), {"run": 900}))
     return record
+
+
+def test_results_of_parked_groups_come_late_and_are_counted():
+    def epoch(number, results, parked=0, cleanup=None):
+        operator = OperatorEpoch("join1", 50, results, 50, 4000)
+        told = {"parked_groups": parked, "cleanup": cleanup}
+        return Epoch(number, number, 50, results, 1000, 50, 4000, (operator,), (10,), {"run": 900}, **told)
+
+    record = Record(Sizes(2, 10, 1), "ck", [30, 50], _no_runs())
+    record.add(epoch(0, 20, parked=1))
+    assert (record.wrong, record.exact) == ([], False)
+    record.add(epoch(1, 20, parked=1))
+    record.add(epoch(2, 10, cleanup=Cleanup("join1", 1, 10, 100, 0)))
+    assert (record.results, record.wrong, record.exact) == (50, [], True)
 
 
 def _no_runs():

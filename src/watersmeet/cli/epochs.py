@@ -60,6 +60,7 @@ class Epoch(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     busy_ms_by_site: tuple[int, ...]
     time_ms_by_step: dict[str, int]
     live_bytes_by_site: tuple[int, ...] = ()
+    parked_groups: int = 0
     cleanup: Cleanup | None = None
     rejected: tuple[Rejected, ...] = ()
 
@@ -79,6 +80,7 @@ class Epoch(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
             busy_ms_by_site=tuple(site["busyMs"] for site in metrics["sites"]),
             time_ms_by_step=metrics["durationMs"],
             live_bytes_by_site=tuple(metrics.get("liveBytes", ())),
+            parked_groups=metrics.get("parkedGroups", 0),
             cleanup=msgspec.convert(metrics["cleanup"], Cleanup) if "cleanup" in metrics else None,
             rejected=msgspec.convert(metrics.get("rejected", ()), tuple[Rejected, ...]),
         )

@@ -28,6 +28,8 @@ class SiteState(msgspec.Struct, frozen=True, rename="camel"):
 class Record:
     """The demo's progress; ``expected`` has the exact number of results after each epoch.
 
+    Results that parked groups miss come later, by steps of cleanup: these are ``late``.
+
     ``placed`` has for each epoch how many groups every site has after it, and ``moved`` how many changed their site at
     its end.
     """
@@ -42,12 +44,16 @@ class Record:
     is_skewed: bool = False
     placed: list[tuple[int, ...]] = field(default_factory=list)
     moved: list[int] = field(default_factory=list)
+    late: int = 0
     _routing: tuple[int, ...] = ()
 
     def add(self, epoch: Epoch) -> None:
-        """Take note of an epoch, and count again."""
+        """Take note of an epoch, or of a step of cleanup, and count again."""
+        if epoch.cleanup is not None:
+            self.late += epoch.rows_out
+            return
         self.epochs.append(epoch)
-        if self.results != self.expected[len(self.epochs) - 1]:
+        if self.results != self.expected[len(self.epochs) - 1] and not epoch.parked_groups:
             self.wrong.append(epoch.epoch)
         manifest = self.store.read(Version(epoch.version))
         before, self._routing = self._routing, _routing(manifest)
@@ -63,7 +69,7 @@ class Record:
     @property
     def results(self) -> int:
         """The results so far."""
-        return sum(epoch.rows_out for epoch in self.epochs)
+        return sum(epoch.rows_out for epoch in self.epochs) + self.late
 
     @property
     def times_s(self) -> list[float]:
@@ -97,8 +103,9 @@ class Record:
 
     @property
     def exact(self) -> bool:
-        """Whether all epochs are there and every number was right."""
-        return len(self.epochs) == self.sizes.epochs and not self.wrong
+        """Whether all epochs and all results are there and every number was right."""
+        is_complete = len(self.epochs) == self.sizes.epochs and self.results == self.expected[-1]
+        return is_complete and not self.wrong
 
 
 def uneven(busy_ms: Sequence[int]) -> float:
