@@ -12,12 +12,13 @@ from watersmeet.adapt.moving.auto import AutoPolicy
 from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.policy import MemoryOptions, Suggestion, View
 from watersmeet.driver.coordinator import Coordinator
-from watersmeet.model.ids import SiteId
+from watersmeet.model.ids import BatchId, SiteId
 from watersmeet.state.applying import apply, apply_all
 from watersmeet.state.changes import (
     AnnounceMove,
     ChangeRegistry,
     FinishAdaptation,
+    FinishBatch,
     MoveGroups,
     ReplacePlan,
     Reroute,
@@ -52,9 +53,9 @@ def decided(manifest, *, announces=True, hosts="ab", mover=None, to_fetch=None):
     return coordinator.decide(View("step", manifest, load=load, to_fetch=to_fetch or {}))
 
 
-def announced(steps=0):
-    """A manifest some steps after an announcement."""
-    return apply_all(HELD, [TOLD, *[FinishAdaptation()] * (steps + 1)])
+def announced(epochs=0):
+    """A manifest some epochs after that of an announcement."""
+    return apply_all(HELD, [TOLD, *(FinishBatch(BatchId(number)) for number in range(epochs + 1))])
 
 
 def test_a_move_to_another_host_is_announced_where_state_is_remote():
@@ -80,13 +81,13 @@ def test_no_policy_moves_groups_while_others_are_announced():
 
 
 @pytest.mark.parametrize(("left", "waits"), [(0, 1), (10, WAIT_MOST)])
-def test_groups_move_when_all_was_fetched_or_after_some_steps(left, waits):
-    steps = next(n for n in range(WAIT_MOST + 1) if decided(announced(n), to_fetch={(0, SiteId(1)): left}))
-    assert steps + 1 == waits
-    [move] = decided(announced(steps), to_fetch={(0, SiteId(1)): left})
+def test_groups_move_when_all_was_fetched_or_after_some_epochs(left, waits):
+    epochs = next(n for n in range(WAIT_MOST + 1) if decided(announced(n), to_fetch={(0, SiteId(1)): left}))
+    assert epochs + 1 == waits
+    [move] = decided(announced(epochs), to_fetch={(0, SiteId(1)): left})
     assert (move.operator, move.groups, move.before, move.after, move.policy) == (JOIN, MOVE.groups, 0, 1, "mover")
     assert move.reason.startswith("uneven; announced ")
-    after = apply(announced(steps), move)
+    after = apply(announced(epochs), move)
     assert after.announced == ()
     assert after.operators[JOIN].routing[0] == 1
 
@@ -95,7 +96,12 @@ def test_a_step_of_cleanup_at_other_levels_does_not_tell_that_all_was_fetched():
     above = apply(announced(), FinishAdaptation())
     assert decided(above, to_fetch={(1, SiteId(0)): 0, (1, SiteId(1)): 0}) == []
     [move] = decided(announced(WAIT_MOST), to_fetch={(1, SiteId(1)): 0})
-    assert move.reason == "uneven; announced 6 steps ago, and it is not known how much is still to be fetched"
+    assert move.reason == "uneven; announced 6 epochs ago, and it is not known how much is still to be fetched"
+
+
+def test_steps_of_cleanup_do_not_make_it_impatient():
+    cleaned = apply_all(announced(), [FinishAdaptation()] * 3 * WAIT_MOST)
+    assert decided(cleaned, to_fetch={(0, SiteId(1)): 10}) == []
 
 
 def test_a_site_that_would_spill_is_relieved_while_others_are_announced():

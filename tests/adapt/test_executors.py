@@ -132,8 +132,10 @@ def test_a_number_of_sites_that_was_given_stays():
     assert not any(after_a_step(policy, "abcd", "xy", 4, manifest) for _ in range(SETTLED + 2))
 
 
-def test_a_number_of_sites_that_is_followed_is_not_changed_at_the_start_as_executors_may_still_come():
+def test_a_number_of_sites_that_is_followed_only_grows_at_the_start_as_executors_may_still_come():
     assert not list(ResizePolicy(2, follows=True).suggest(View("start", empty_manifest(sites=4))))
+    [suggestion] = ResizePolicy(4, follows=True).suggest(View("start", empty_manifest(sites=2)))
+    assert suggestion.what.sites == 4
 
 
 def test_a_number_of_sites_that_could_not_be_taken_at_the_start_is_taken_in_a_step():

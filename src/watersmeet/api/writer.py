@@ -26,7 +26,7 @@ from watersmeet.planning.unkept import refuse_unkept
 from watersmeet.runners.spark.rows import row_function
 from watersmeet.runners.spark.run import Start, start_run
 from watersmeet.runners.spark.schemas import empty_frame
-from watersmeet.runners.spark.session import default_sites
+from watersmeet.runners.spark.session import default_sites, has_one_executor
 from watersmeet.runners.spark.sinks import FILE_FORMATS, FileSink, FormatSink, FunctionSink, MemorySink, Sink
 from watersmeet.runners.spark.tables import Layout, table_sink
 from watersmeet.runners.spark.task_sink import result_format
@@ -229,7 +229,7 @@ class StreamWriter:
             default_groups=DEFAULT_GROUPS,
             sites=options.sites or default_sites(session),
             weights=options.site_weights,
-            sites_follow=options.sites is None,
+            sites_follow=options.sites is None and not has_one_executor(session),
         )
         start = Start(
             session=session,

@@ -140,7 +140,7 @@ def step_metrics(
         state_bytes=manifest.bytes,
         runs=len(manifest.runs),
         operators=[_operator(manifest, told, name) for name in manifest.operators],
-        sites=[_site(told, SiteId(site)) for site in range(manifest.sites)],
+        sites=[_site(told, SiteId(site)) for site in range(max([manifest.sites, *(each.site + 1 for each in told)]))],
         duration_ms={name: round(value) for name, value in taken.laps_ms.items()},
         timestamp=_now(),
         memory_budget=options.budget_bytes,

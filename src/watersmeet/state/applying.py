@@ -96,7 +96,7 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
         case ChangeExecutors(spreads=spreads):
             return replace(manifest, placement=manifest.placement + spreads)
         case AnnounceMove(operator, groups, before, after, policy, size, reason):
-            told = Announced(operator, groups, before, after, following, policy, size, reason)
+            told = Announced(operator, groups, before, after, following, policy, size, reason, manifest.batch)
             return replace(manifest, announced=(*manifest.announced, told))
         case MoveGroups(operator, groups, before, after):
             return _move(manifest, operator, groups, before, after)

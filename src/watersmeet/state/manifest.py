@@ -116,7 +116,10 @@ class Split(msgspec.Struct, frozen=True):
 
 
 class Announced(msgspec.Struct, frozen=True):
-    """Groups of an operator that another site is going to take over, announced in a version; it fetches their rows."""
+    """Groups of an operator that another site is going to take over; it fetches their rows.
+
+    They were announced in the version ``since``, after ``batch`` was the last one.
+    """
 
     operator: OperatorId
     groups: GroupSet
@@ -126,6 +129,7 @@ class Announced(msgspec.Struct, frozen=True):
     policy: str = ""
     bytes: int = 0
     reason: str = ""
+    batch: int = -1
 
 
 class OperatorState(msgspec.Struct, frozen=True):

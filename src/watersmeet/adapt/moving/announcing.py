@@ -6,8 +6,8 @@ further ado fetches their rows while the epoch waits. So a move between hosts is
 1. A policy's move becomes an announcement, which is part of the manifest (PartitionsToMove).
 2. From the next step on, tasks of the new site fetch what the groups have, in the background, while their old site goes
    on with them (SendPartitions, ReceivePartitions). They tell how much is left.
-3. When nothing is left but what the last step brought (Received), or after `WAIT_MOST` steps, the groups move
-   (ReactivatePartitions). A step of cleanup in which no task of the operator took part tells nothing about that.
+3. When nothing is left but what the last epoch brought (Received), or after `WAIT_MOST` epochs, the groups move
+   (ReactivatePartitions). Steps of cleanup do not count: there may be many between two epochs.
 
 Meanwhile no policy moves groups for the sake of load: to them, the steps between a decision and its effect do not
 exist. What has to move because its site would spill moves at once, also while others are announced.
@@ -22,7 +22,7 @@ from watersmeet.state.manifest import Announced
 from watersmeet.state.sizes import live_bytes_by_site
 
 WAIT_MOST = 5
-"""Steps after which groups move although not all has been fetched: the load they move for is not that of yesterday."""
+"""Epochs after which groups move although not all has been fetched: the load they move for is not that of yesterday."""
 
 
 def announced_first(suggestion: Suggestion, view: View, options: MemoryOptions) -> Suggestion:
@@ -48,7 +48,7 @@ class TakeOverPolicy:
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """The moves that are due."""
         for each in view.manifest.announced:
-            waited = view.manifest.version + 1 - each.since
+            waited = view.manifest.batch - each.batch
             left = view.to_fetch.get((view.manifest.plan.operator(each.operator).level, each.after))
             if waited > 0 and (left == 0 or waited >= WAIT_MOST):
                 move = MoveGroups(each.operator, each.groups, each.before, each.after, each.policy, each.bytes)
@@ -58,5 +58,5 @@ class TakeOverPolicy:
 def _with_reason(move: MoveGroups, announced: Announced, waited: int, left: int | None) -> MoveGroups:
     some = "it is not known how much is" if left is None else f"{left} bytes are"
     fetched = "and all was fetched" if left == 0 else f"and {some} still to be fetched"
-    reason = f"{announced.reason}; announced {waited} step{'s' if waited > 1 else ''} ago, {fetched}"
+    reason = f"{announced.reason}; announced {waited} epoch{'s' if waited > 1 else ''} ago, {fetched}"
     return MoveGroups(move.operator, move.groups, move.before, move.after, move.policy, move.bytes, reason)

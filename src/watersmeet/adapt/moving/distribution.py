@@ -84,8 +84,8 @@ often replaced at once. After each change it is twice as many, and after twice a
 class ResizePolicy:
     """Spreads groups over another number of sites: the one that a run is started with, or follows.
 
-    If it ``follows``, there are as many sites as tasks that can run at once, once that number has settled. A run that
-    goes on begins with the sites there are: not all executors may be there yet.
+    If it ``follows``, there are as many sites as tasks that can run at once, once that number has settled. A run begins
+    with as many as there were, or more: not all executors may be there yet.
 
     >>> from watersmeet.model.plan import Plan
     >>> from watersmeet.state.manifest import Manifest, OperatorState
@@ -107,7 +107,7 @@ class ResizePolicy:
     def suggest(self, view: View) -> Iterator[Suggestion]:
         """Another distribution, if there is another number of sites; in a step, if it was refused at the start."""
         manifest = view.manifest
-        if not self.follows and manifest.sites != self.sites:
+        if self._is_told(view):
             routing = dict.fromkeys(manifest.operators, spread(manifest.groups, self.sites, self.weights))
             change = Reroute(routing, self.sites, "the number of sites has changed", manifest.sites)
             yield Suggestion(change, dict.fromkeys(routing, GroupSet.all(manifest.groups)))
@@ -117,6 +117,11 @@ class ResizePolicy:
             touched = {name: _moved(table, routing[name]) for name, table in tables.items()}
             reason = f"{self._slots} tasks can run at once, for {self._epochs} epochs now"
             yield Suggestion(Reroute(routing, self._slots, reason, manifest.sites), touched)
+
+    def _is_told(self, view: View) -> bool:
+        """Whether the number that the run was started with is another one, and is to be taken."""
+        sites = view.manifest.sites
+        return (view.moment == "start" and sites < self.sites) if self.follows else sites != self.sites
 
     def _has_settled(self, executors: Executors | None, sites: int) -> bool:
         """Whether another number than that of the sites has been possible for some epochs."""
