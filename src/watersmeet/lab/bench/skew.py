@@ -5,7 +5,8 @@ do is most of the work. Every key comes 25 times in each epoch of B. In A, which
 more or less often:
 
 - ``skew-uniform``: all alike. The control: where nothing is to be gained, watching must not cost anything.
-- ``skew-80-20``: four fifths of the rows go to a fifth of the groups, all of which the first site has at first.
+- ``skew-80-20``: four fifths of the rows go to a fifth of the groups, all of which the first site has at first. It has
+  more epochs than the others: no move can shorten the start, which is cold, nor Spark's own part of an epoch.
 - ``skew-zipf``: the n-th key has a part of the rows that goes with n ** -1.2. The first has a fifth of all rows: moves
   cannot relieve its site of it, but its group can be split.
 - ``skew-rotating``: four fifths of the rows go to a fifth of the groups, another one after eight epochs.
@@ -190,7 +191,7 @@ _80_20 = _suite("80-20", "four fifths of the first for a fifth of the groups", e
 _ZIPF = _suite("zipf", f"the n-th key with n ** -{EXPONENT} of the first", zipf)
 SUITES = (
     replace(_UNIFORM, judge=judge_uniform),
-    _80_20,
+    replace(_80_20, full=Size(epochs=28, rows=160_000, heap="2g")),
     _ZIPF,
     replace(
         _suite("rotating", "four fifths of the first for a fifth of the groups, each site's in turn", rotating),
