@@ -1,14 +1,18 @@
 """A user's session settings are respected and left as found."""
 
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pytest
 from tests.support.oracle import joined
 from tests.support.spark_runs import run
 
 import watersmeet as wm
+from watersmeet.runners.spark.session import default_sites
 
 pytestmark = pytest.mark.spark
 
+PARALLELISM = "spark.default.parallelism"
 ODD = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "7",
@@ -49,3 +53,11 @@ def test_results_do_not_depend_on_the_session_and_the_session_stays_as_it_was(od
     assert dict(spark.sparkContext.getConf().getAll()) == everything
     assert got == expected
     assert not spark.streams.active
+
+
+@pytest.mark.parametrize(
+    ("conf", "sites"), [({}, 8), ({"spark.task.cpus": "2"}, 4), ({"spark.task.cpus": "2", PARALLELISM: "8"}, 8)]
+)
+def test_there_are_as_many_sites_as_tasks_can_run_and_not_as_cores(conf, sites):
+    session = SimpleNamespace(_sc=SimpleNamespace(defaultParallelism=8), conf=conf)
+    assert default_sites(session) == sites
