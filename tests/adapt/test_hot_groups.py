@@ -7,9 +7,10 @@ from tests.support.moving_world import World
 from tests.support.states import JOIN, A
 
 from watersmeet.adapt.moving.auto import AutoPolicy
-from watersmeet.adapt.moving.hot import WATCHED_LEAST, Asked, HotGroupPolicy, by_site
+from watersmeet.adapt.moving.hot import WATCHED_LEAST, HotGroupPolicy
 from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.moving.policies import policies_of
+from watersmeet.adapt.moving.splitting import Asked, by_site
 from watersmeet.adapt.policy import MemoryOptions, View
 from watersmeet.driver.coordinator import Coordinator
 from watersmeet.model.ids import InputName

@@ -24,7 +24,7 @@ from tests.support.law_runs import LAW, merged_early
 from tests.support.oracle import difference, joined
 from tests.support.states import two_way_plan
 
-from watersmeet.adapt.moving import auto, distribution, exchanging, hot, judging
+from watersmeet.adapt.moving import auto, distribution, exchanging, hot, judging, splitting
 from watersmeet.adapt.moving.announcing import WAIT_MOST
 from watersmeet.adapt.moving.policies import ADAPTATIONS
 from watersmeet.adapt.policy import MemoryOptions
@@ -54,8 +54,10 @@ def moved_by(adaptation: str, *, come_and_go: bool = False) -> Iterator[None]:
             patch.setattr(auto, name, 0)
         patch.setattr(judging, "FIRST_COST_MS", 0)
         patch.setattr(exchanging, "CLEARLY", 0)
-        for name, value in {"NOTICEABLE": 0, "COST_MS": 0, "HOT": 0.3, "COOL": 0.2, "WORTH_A_SITE": 1.0}.items():
-            patch.setattr(hot, name, value)
+        for name in ("NOTICEABLE", "COST_MS"):
+            patch.setattr(hot, name, 0)
+        for name, value in {"HOT": 0.3, "COOL": 0.2, "WORTH_A_SITE": 1.0}.items():
+            patch.setattr(splitting, name, value)
         yield
 
 

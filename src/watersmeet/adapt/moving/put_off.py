@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from watersmeet.adapt.moving.hot import Asked, by_site
 from watersmeet.adapt.moving.levelling import Machines
 from watersmeet.adapt.moving.load import EpochLoad
 from watersmeet.adapt.moving.pieces import Flags
+from watersmeet.adapt.moving.splitting import Asked, by_site
 from watersmeet.adapt.statistics import Floats
 from watersmeet.model.ids import OperatorId
 from watersmeet.model.plan import Operator, Plan
