@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from tests.golden.make import drawn_the_same, left_out
-from tests.support.in_process import InProcess
+from tests.support.in_process import InProcess, Moving
 from tests.support.law_runs import steps_to_the_end
 from tests.support.oracle import multiset
 from tests.support.punctuations import Punctuated
@@ -35,6 +35,8 @@ WINDOW_US, DELAY_US = 8, 4
 EPOCHS, MORE, ROWS = 6, 4, 8
 OPTIONS = MemoryOptions(budget_bytes=1500, strategy="lru", fraction=0.3)
 KINDS = ("grouped", "outer", "ring")
+AUTO, STILL = Moving(), Moving("none")
+"""With so little memory, `auto` would make groups whole again that are split."""
 
 
 def stream(name: str, **more: object) -> StreamNode:
@@ -73,10 +75,14 @@ def rows(kind: str, epoch: int) -> dict[str, pa.Table]:
     return tables | {f"{name}#promises": each.table(epoch, SCHEMA) for name, each in promises(kind).items()}
 
 
-def opened(kind: str, folder: Path, *, planned: int = -1, options: MemoryOptions = OPTIONS) -> InProcess:
+def opened(
+    kind: str, folder: Path, *, planned: int = -1, options: MemoryOptions = OPTIONS, moving: Moving = AUTO
+) -> InProcess:
     """A driver of a golden query; ``planned`` is the last batch that its log of the input has."""
     plan_ = plan(query_of(kind), lambda sql, _: pa.bool_() if "<" in sql else BIGINT)
-    return InProcess(plan_, str(folder), groups=8, retained=2, options=options, offsets=LocalOffsets(planned))
+    return InProcess(
+        plan_, str(folder), groups=8, retained=2, options=options, offsets=LocalOffsets(planned), moving=moving
+    )
 
 
 def told(table: pa.Table) -> Counter[str]:
@@ -99,7 +105,8 @@ def ended(query: InProcess) -> Counter[str]:
 def make(kind: str, folder: Path) -> None:
     """Make the checkpoint below a folder, with the results so far beside it."""
     with drawn_the_same():
-        query, chance, got = opened(kind, folder / "checkpoint"), random.Random(1), Counter[str]()
+        query, chance = opened(kind, folder / "checkpoint", moving=STILL), random.Random(1)
+        got = Counter[str]()
         for epoch in range(EPOCHS):
             if epoch == EPOCHS - 2:
                 disturb(query, chance)

@@ -11,6 +11,9 @@ from watersmeet.planning.names import readable
 TestCosts = Mapping[OperatorId, tuple[Cost, ...]]
 """The costs of tests, by operator."""
 
+WHOLE_FROM = 10.0
+"""From so many per cent on, whole ones are told."""
+
 
 def cost_lines(plan: Plan, costs: TestCosts) -> Iterator[str]:
     """The tests of each operator in the order of evaluation, with their time and selectivity."""
@@ -26,5 +29,9 @@ def _shown(cost: Cost) -> str:
 
     >>> _shown(Cost(1000, 31, 2e-3))
     '2000 ns a pair, 3.1 % pass'
+    >>> _shown(Cost(1000, 1000, 2e-3))
+    '2000 ns a pair, 100 % pass'
     """
-    return f"{cost.pair_s * 1e9:.0f} ns a pair, {cost.selectivity * 100:.2g} % pass"
+    share = cost.selectivity * 100
+    told = f"{share:.0f}" if share >= WHOLE_FROM else f"{share:.2g}"
+    return f"{cost.pair_s * 1e9:.0f} ns a pair, {told} % pass"

@@ -37,7 +37,7 @@ class Step(Generic[Batch]):
 
     @property
     def number(self) -> int:
-        """How many steps were taken before: what sinks that take rows are told as the epoch's id."""
+        """How many steps had results for the sink before: what sinks that take rows are told as the epoch's id."""
         return self.manifest.steps
 
     @property

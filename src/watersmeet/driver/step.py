@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Generic
 
+from msgspec import structs
+
 from watersmeet.adapt.policy import View
 from watersmeet.driver.coordinator import Coordinator
 from watersmeet.driver.loads import executors_of, to_fetch
@@ -41,6 +43,7 @@ from watersmeet.state.changes import (
     EndStreams,
     FinishAdaptation,
     FinishBatch,
+    FinishCleaning,
     PassPromises,
     ReplacePlan,
     SeeTimes,
@@ -175,7 +178,10 @@ class Stepper(Generic[Batch]):
         self.relocations.decided(manifest, decided, step.tasks)
         kept = self.observer.settle(after, decided)
         self.checkpoint.check_owner()
-        self.commit([*told, *counted, *decided, *kept, finish(after, done.effects)])
+        ending = finish(after, done.effects)
+        if isinstance(ending, FinishCleaning):
+            ending = structs.replace(ending, is_inner=not step.has_results)
+        self.commit([*told, *counted, *decided, *kept, ending])
         clock.lap("commit")
 
         self.is_first = False

@@ -85,8 +85,9 @@ def apply(manifest: Manifest, change: Change) -> Manifest:  # noqa: C901, PLR091
             return _spill(manifest, change, following)
         case BeginCleaning(cleaning):
             return _aside(replace(manifest, cleaning=cleaning), following)
-        case FinishCleaning(live, closed):
-            return replace(_normal(_cleaned(manifest, live, closed)), cleaning=None, version=following)
+        case FinishCleaning(live, closed, is_inner=is_inner):
+            asides = manifest.asides + is_inner
+            return replace(_normal(_cleaned(manifest, live, closed)), cleaning=None, version=following, asides=asides)
         case UniteGenerations(operator, groups):
             return _unpark(_relabel(manifest, operator, groups, following, "disk"), operator, groups)
         case ReviveGroups(operator, groups):

@@ -83,7 +83,8 @@ class BeginCleaning(msgspec.Struct, frozen=True, tag=True):
 class FinishCleaning(msgspec.Struct, frozen=True, tag=True):
     """A step of cleaning is done: all generations of its groups are one, live again or closed. A version is complete.
 
-    ``missing`` is how many groups of the operator had results missing before.
+    ``missing`` is how many groups of the operator had results missing before. A step that ended below the root had none
+    for the sink: it ``is_inner``.
     """
 
     live: GroupSet
@@ -91,6 +92,7 @@ class FinishCleaning(msgspec.Struct, frozen=True, tag=True):
     read_bytes: int = 0
     results: int = 0
     missing: int = 0
+    is_inner: bool = False
 
 
 class UniteGenerations(msgspec.Struct, frozen=True, tag=True):

@@ -193,7 +193,8 @@ class Manifest(msgspec.Struct, frozen=True):
     ``marks`` of a stream are versions that brought some, with its latest time then; those up to the version that is
     ``forgotten`` do not count any more. ``placement`` is how often the sites were spread over the executors anew,
     ``announced`` are groups that are going to move. So many ``forced_bytes`` were spilled where memory was not short.
-    So many versions were ``asides``: they begin a cleanup or change how the query goes on, and no step has made them.
+    So many versions were ``asides``: they begin a cleanup or change how the query goes on, or their step had no results
+    for the sink.
     """
 
     query_id: str
@@ -223,7 +224,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> int:
-        """How many steps were taken; sinks that take rows know the next one by it, again if it is repeated."""
+        """How many steps the sink was told of; it knows the next one by this number, again if it is repeated."""
         return self.version - self.asides
 
     @property

@@ -90,6 +90,9 @@ def test_live_bytes_stay_below_the_budget_and_events_tell_why(files):
     assert set(first["sink"]) <= set(last["sink"])
     assert last["sink"]["numOutputRows"] == last["customMetrics"]["results"]
     assert sum(each["rowsOut"] for each in epochs) == len(pa.concat_tables(files.epochs.values()))
+    assert {each["cleanup"]["operator"] for each in epochs if "cleanup" in each} == {"join1", "join2"}
+    assert list(files.epochs) == list(range(len(files.epochs))), "a step below the root is none of the sink's"
+    assert sorted({each["step"] for each in epochs}) == list(files.epochs)
 
 
 @pytest.mark.long
